@@ -1,0 +1,1 @@
+"""One module per task: read, featurize, model, loss, metrics, outputs."""
