@@ -1,0 +1,290 @@
+"""`BertModel`: the encoder as a Keras model, and the base of all heads.
+
+The path of every variable, without the root model's own name, is the name it
+has in an official checkpoint: `bert/encoder/layer_0/output/dense/kernel`.
+
+Shape letters: B batch, S sequence, N heads, D hidden.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from bert_tf.config import BertConfig
+from bert_tf.layers import (
+    Embeddings,
+    ResidualOutput,
+    Scope,
+    SelfAttention,
+    attention_penalty,
+    dense,
+)
+
+# Dropout sites: one after the embeddings, three in each encoder layer, one
+# that a head may use. Each has its own random stream.
+_SITES_PER_LAYER = 3
+
+
+class EncoderLayer(keras.layers.Layer):
+    """One transformer layer: self-attention, then the feed-forward part."""
+
+    def __init__(self, config: BertConfig, index: int, dtype=None):
+        super().__init__(name=f"layer_{index}", dtype=dtype)
+        self.config = config
+        self.self_attention = SelfAttention(config, dtype)
+        self.attention_output = ResidualOutput(
+            config, config.hidden_size, dtype
+        )
+        self.attention = Scope(
+            "attention",
+            dtype,
+            self_attention=self.self_attention,
+            attention_output=self.attention_output,
+        )
+        self.intermediate = Scope(
+            "intermediate",
+            dtype,
+            dense=dense(
+                config.intermediate_size,
+                config,
+                "dense",
+                config.hidden_act,
+                dtype,
+            ),
+        )
+        self.feed_forward_output = ResidualOutput(
+            config, config.intermediate_size, dtype
+        )
+
+    def build(self, input_shape=None):
+        shape = (None, self.config.hidden_size)
+        self.attention.build(shape)
+        self.intermediate.build(shape)
+        self.feed_forward_output.build()
+        self.built = True
+
+    def call(self, x, shape, mask_penalty, seeds=None):
+        """[B * S, D] in; the same out, with the probabilities."""
+        seeds = seeds or (None,) * _SITES_PER_LAYER
+        context, probs = self.self_attention(
+            x, shape=shape, mask_penalty=mask_penalty, seed=seeds[0]
+        )
+        x = self.attention_output(context, residual=x, seed=seeds[1])
+        inner = self.intermediate(x)
+        x = self.feed_forward_output(inner, residual=x, seed=seeds[2])
+        return x, probs
+
+
+class BertEncoder(keras.layers.Layer):
+    """Embeddings, encoder layers and pooler: everything under `bert/`.
+
+    Args:
+      config: the architecture.
+      use_one_hot_embeddings: look words up by a matrix product, which is
+        faster on TPU, in place of a gather.
+      dtype: Keras dtype policy or its name, such as `"mixed_bfloat16"`.
+    """
+
+    def __init__(
+        self,
+        config: BertConfig,
+        use_one_hot_embeddings: bool = False,
+        dtype=None,
+    ):
+        super().__init__(name="bert", dtype=dtype)
+        self.config = config
+        self.embeddings = Embeddings(config, use_one_hot_embeddings, dtype)
+        self.encoder_layers = [
+            EncoderLayer(config, i, dtype)
+            for i in range(config.num_hidden_layers)
+        ]
+        self.encoder = Scope(
+            "encoder", dtype, **{x.name: x for x in self.encoder_layers}
+        )
+        self.pooler = Scope(
+            "pooler",
+            dtype,
+            dense=dense(config.hidden_size, config, "dense", "tanh", dtype),
+        )
+
+    def build(self, input_shape=None):
+        self.embeddings.build()
+        self.encoder.build()
+        self.pooler.build((None, self.config.hidden_size))
+        self.built = True
+
+    def call(self, inputs, seeds=None, return_attention_probs=False):
+        """Runs the encoder.
+
+        Args:
+          inputs: int32 tensors [B, S] under `input_ids` and, optional,
+            `input_mask`, `segment_ids`, `position_ids`, `sequence_ids`.
+          seeds: int32 [sites, 2], one for each dropout; None switches all
+            dropout off.
+          return_attention_probs: adds the list of [B, N, S, S].
+
+        Returns:
+          Dict of outputs, all float32 or the compute dtype.
+        """
+        input_ids = inputs["input_ids"]
+        segment_ids = inputs.get("segment_ids")
+        if segment_ids is None:
+            segment_ids = tf.zeros_like(input_ids)
+        sites = 1 + _SITES_PER_LAYER * len(self.encoder_layers)
+        split = [None] * sites if seeds is None else tf.unstack(seeds)[:sites]
+        embedding_output = self.embeddings(
+            input_ids,
+            segment_ids=segment_ids,
+            position_ids=inputs.get("position_ids"),
+            seed=split[0],
+        )
+        shape = _static_or_dynamic_shape(input_ids)
+        penalty = attention_penalty(
+            input_ids, inputs.get("input_mask"), inputs.get("sequence_ids")
+        )
+        hidden_size = self.config.hidden_size
+        x = tf.reshape(embedding_output, [-1, hidden_size])
+        layers, attention = [], []
+        for i, layer in enumerate(self.encoder_layers):
+            first = 1 + _SITES_PER_LAYER * i
+            x, probs = layer(
+                x,
+                shape=shape,
+                mask_penalty=penalty,
+                seeds=tuple(split[first : first + _SITES_PER_LAYER]),
+            )
+            layers.append(tf.reshape(x, [*shape, hidden_size]))
+            attention.append(probs)
+        outputs = {
+            "embedding_output": embedding_output,
+            "all_encoder_layers": layers,
+            "sequence_output": layers[-1],
+            "pooled_output": self.pooler(layers[-1][:, 0, :]),
+        }
+        if return_attention_probs:
+            outputs["attention_probs"] = attention
+        return outputs
+
+
+def _static_or_dynamic_shape(x):
+    dynamic = tf.shape(x)
+    return tuple(
+        dynamic[i] if length is None else length
+        for i, length in enumerate(x.shape)
+    )
+
+
+class BertBase(keras.Model):
+    """What `BertModel` and the models with heads share.
+
+    A subclass adds its head's variables in `build_head` and its outputs in
+    `apply_head`.
+
+    Args:
+      config: the architecture.
+      use_one_hot_embeddings: see `BertEncoder`.
+      dtype: Keras dtype policy or its name; float32 by default.
+      name: the root's name; it is no part of checkpoint names.
+    """
+
+    # Whether a loss on the head's outputs reaches the pooler; variables that
+    # no gradient reaches get neither update nor slots.
+    uses_pooler = True
+
+    def __init__(
+        self,
+        config: BertConfig,
+        *,
+        use_one_hot_embeddings: bool = False,
+        dtype=None,
+        name: str | None = None,
+    ):
+        super().__init__(name=name, dtype=dtype)
+        self.config = config
+        self.bert = BertEncoder(config, use_one_hot_embeddings, dtype)
+        self.build(None)
+
+    def build(self, input_shape=None):
+        self.bert.build()
+        self.build_head()
+        self.built = True
+
+    def build_head(self) -> None:
+        """Makes the head's variables; none by default."""
+
+    def prepare_inputs(self, inputs):
+        """Reshapes int32 inputs to [B, S]; nothing to do by default."""
+        return inputs
+
+    def apply_head(
+        self,
+        outputs: dict[str, Any],
+        inputs: Mapping[str, tf.Tensor],
+        seed: tf.Tensor | None,
+    ) -> dict[str, Any]:
+        """Adds the head's outputs; `seed` is for the head's dropout."""
+        return outputs
+
+    def call(
+        self,
+        inputs,
+        training=False,
+        return_attention_probs=False,
+        dropout_seed=None,
+    ):
+        """Runs the model.
+
+        Args:
+          inputs: int tensors [B, S] under `input_ids` and, optional,
+            `input_mask` (default ones), `segment_ids` (default zeros),
+            `position_ids` and `sequence_ids` (several sequences in a row);
+            what the head needs beside. One tensor is taken as `input_ids`.
+          training: switches dropout on.
+          return_attention_probs: adds `attention_probs`.
+          dropout_seed: int32 [2]; the same seed drops the same values. None
+            draws one.
+
+        Returns:
+          Dict with `embedding_output` [B, S, D], `all_encoder_layers` (list
+          of [B, S, D]), `sequence_output` [B, S, D], `pooled_output` [B, D],
+          the head's outputs and, when asked for, `attention_probs` (list of
+          [B, N, S, S]).
+        """
+        inputs = self.prepare_inputs(_int32_inputs(inputs))
+        seeds = None
+        if training:
+            seeds = self._dropout_seeds(dropout_seed)
+        outputs = self.bert(
+            inputs,
+            seeds=seeds,
+            return_attention_probs=return_attention_probs,
+        )
+        head_seed = None if seeds is None else seeds[-1]
+        return self.apply_head(outputs, inputs, head_seed)
+
+    def _dropout_seeds(self, dropout_seed):
+        if dropout_seed is None:
+            dropout_seed = tf.random.uniform(
+                [2], maxval=tf.int32.max, dtype=tf.int32
+            )
+        sites = 2 + _SITES_PER_LAYER * self.config.num_hidden_layers
+        return tf.random.experimental.stateless_split(dropout_seed, sites)
+
+
+def _int32_inputs(inputs) -> dict[str, tf.Tensor]:
+    if not isinstance(inputs, Mapping):
+        inputs = {"input_ids": inputs}
+    out = {
+        name: tf.cast(value, tf.int32)
+        for name, value in inputs.items()
+        if value is not None
+    }
+    if "input_ids" not in out:
+        raise ValueError(f"no input_ids among the inputs {sorted(out)}")
+    return out
+
+
+class BertModel(BertBase):
+    """The encoder with pooler and no head."""

@@ -1,0 +1,194 @@
+"""Frozen, validated settings of a run: model, training, devices."""
+
+import dataclasses
+
+from bert_tf import files
+
+STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
+OPTIMIZERS = ("adam", "lamb")
+
+
+def _positive(settings, *names: str) -> None:
+    for name in names:
+        value = getattr(settings, name)
+        if value <= 0:
+            raise ValueError(f"--{name} is {value}, must be positive")
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelSettings:
+    """Which model, how text enters it.
+
+    Attributes:
+      bert_config_file: path of `bert_config.json`.
+      vocab_file: path of `vocab.txt`; empty where no text is read.
+      init_checkpoint: prefix, file or folder to start from; None for random
+        weights.
+      do_lower_case: uncased behaviour, which strips accents too.
+      max_seq_length: S, special tokens included.
+    """
+
+    bert_config_file: str
+    vocab_file: str = ""
+    init_checkpoint: str | None = None
+    do_lower_case: bool = True
+    max_seq_length: int = 128
+
+    def __post_init__(self):
+        _positive(self, "max_seq_length")
+
+
+@dataclasses.dataclass(frozen=True)
+class RunSettings:
+    """What a run does, how long, how fast and where the results go.
+
+    Batch sizes are global: the sum over all replicas. `num_train_steps` is
+    given for pre-training; a fine-tuning run computes it from
+    `num_train_epochs`.
+    """
+
+    output_dir: str
+    do_train: bool = False
+    do_eval: bool = False
+    do_predict: bool = False
+    train_batch_size: int = 32
+    eval_batch_size: int = 8
+    predict_batch_size: int = 8
+    learning_rate: float = 5e-5
+    num_train_epochs: float = 3.0
+    warmup_proportion: float = 0.1
+    num_train_steps: int | None = None
+    num_warmup_steps: int | None = None
+    optimizer: str = "adam"
+    save_checkpoints_steps: int = 1000
+    keep_checkpoint_max: int = 5
+    iterations_per_loop: int = 1000
+    log_every_steps: int = 100
+    random_seed: int = 12345
+
+    def __post_init__(self):
+        if not (self.do_train or self.do_eval or self.do_predict):
+            raise ValueError(
+                "at least one of --do_train, --do_eval and --do_predict "
+                "must be set"
+            )
+        _positive(
+            self,
+            "train_batch_size",
+            "eval_batch_size",
+            "predict_batch_size",
+            "learning_rate",
+            "num_train_epochs",
+            "save_checkpoints_steps",
+            "iterations_per_loop",
+            "log_every_steps",
+        )
+        if not 0 <= self.warmup_proportion <= 1:
+            raise ValueError(
+                f"--warmup_proportion is {self.warmup_proportion}, "
+                "must lie between 0 and 1"
+            )
+        if self.optimizer not in OPTIMIZERS:
+            raise ValueError(
+                f"--optimizer is {self.optimizer!r}, expected one of "
+                f"{', '.join(OPTIMIZERS)}"
+            )
+
+    def with_train_steps(self, num_examples: int) -> "RunSettings":
+        """Fills in steps and warm-up of a fine-tuning run.
+
+        N = int(num_examples / train_batch_size * num_train_epochs) and
+        W = int(N * warmup_proportion), as in the original.
+
+        Raises:
+          ValueError: there would be no step at all.
+        """
+        steps = self.num_train_steps
+        if steps is None:
+            steps = int(
+                num_examples / self.train_batch_size * self.num_train_epochs
+            )
+        if steps < 1:
+            raise ValueError(
+                f"0 steps: {num_examples} examples / --train_batch_size "
+                f"{self.train_batch_size} * --num_train_epochs "
+                f"{self.num_train_epochs} is below one; raise the epochs or "
+                "lower the batch size"
+            )
+        warmup = self.num_warmup_steps
+        if warmup is None:
+            warmup = int(steps * self.warmup_proportion)
+        return dataclasses.replace(
+            self, num_train_steps=steps, num_warmup_steps=warmup
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class DeviceSettings:
+    """Where a run computes.
+
+    Attributes:
+      use_tpu: the original's switch; the same as the strategy `tpu`.
+      tpu_name: name or gRPC address; None on a TPU VM means its own chips.
+      tpu_zone: zone of the TPU.
+      gcp_project: project of the TPU.
+      master: raw address, the original's alternative to `tpu_name`.
+      num_tpu_cores: as in the original, informative only.
+      distribution_strategy: one of `STRATEGIES`.
+      num_cpu_devices: logical CPU devices to make; for tests of strategies.
+    """
+
+    use_tpu: bool = False
+    tpu_name: str | None = None
+    tpu_zone: str | None = None
+    gcp_project: str | None = None
+    master: str | None = None
+    num_tpu_cores: int = 8
+    distribution_strategy: str = "auto"
+    num_cpu_devices: int = 1
+
+    def __post_init__(self):
+        if self.distribution_strategy not in STRATEGIES:
+            raise ValueError(
+                f"--distribution_strategy is {self.distribution_strategy!r}, "
+                f"expected one of {', '.join(STRATEGIES)}"
+            )
+        if self.use_tpu and self.distribution_strategy not in ("auto", "tpu"):
+            raise ValueError(
+                "--use_tpu contradicts --distribution_strategy="
+                f"{self.distribution_strategy}"
+            )
+        _positive(self, "num_cpu_devices", "num_tpu_cores")
+
+    @property
+    def on_tpu(self) -> bool:
+        """Whether a TPU is asked for."""
+        return self.use_tpu or self.distribution_strategy == "tpu"
+
+    @property
+    def remote_tpu(self) -> bool:
+        """Whether the TPU's host is another machine than this one."""
+        name = self.tpu_name or self.master
+        return self.on_tpu and bool(name) and name != "local"
+
+    def check_paths(self, paths: dict[str, str | None]) -> None:
+        """Refuses local paths when the TPU's host could not read them.
+
+        Args:
+          paths: flag name to path; None and empty are passed over.
+
+        Raises:
+          ValueError: names the flag, or a placeholder left in a bucket name.
+        """
+        for flag, path in paths.items():
+            if path and "gs://YOUR" in path.upper().replace("GS:", "gs:"):
+                raise ValueError(
+                    f"--{flag}={path}: put your own bucket's name there"
+                )
+            if path and self.remote_tpu and not files.is_remote(path):
+                raise ValueError(
+                    f"--{flag}={path} is a local path, which the host of TPU "
+                    f"{self.tpu_name or self.master} cannot read; it must "
+                    "be on Cloud Storage (gs://...), and the TPU's service "
+                    "account needs the rights to read and write objects there"
+                )
