@@ -167,10 +167,18 @@ class BertForNextSentencePrediction(BertForPreTraining):
 class _RootHead(BertBase):
     """A head whose `output_weights` and `output_bias` lie at the root."""
 
-    def __init__(self, config: BertConfig, num_labels: int, **kwargs):
+    def __init__(
+        self,
+        config: BertConfig,
+        num_labels: int,
+        *,
+        head_dropout: float = HEAD_DROPOUT,
+        **kwargs,
+    ):
         if num_labels < 1:
             raise ValueError(f"num_labels is {num_labels}, must be positive")
         self.num_labels = num_labels
+        self.head_dropout = head_dropout
         super().__init__(config, **kwargs)
 
     def build_head(self):
@@ -184,7 +192,7 @@ class _RootHead(BertBase):
         )
 
     def _logits(self, x, seed):
-        x = dropout(x, HEAD_DROPOUT, seed)
+        x = dropout(x, self.head_dropout, seed)
         return _linear(x, self.output_weights, self.output_bias)
 
 
@@ -194,6 +202,7 @@ class BertForSequenceClassification(_RootHead):
     Args:
       config: the architecture.
       num_labels: L; 1 for a regression.
+      head_dropout: rate in the head, whatever the config says.
       **kwargs: see `BertBase`.
     """
 
@@ -208,6 +217,7 @@ class BertForTokenClassification(_RootHead):
     Args:
       config: the architecture.
       num_labels: L.
+      head_dropout: rate in the head, whatever the config says.
       **kwargs: see `BertBase`.
     """
 

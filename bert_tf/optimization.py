@@ -4,9 +4,11 @@ The defaults are those of google-research/bert, `optimization.py`; what goes
 beyond it (bias correction, LAMB) is opt-in.
 """
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import tensorflow as tf
 
 CLIP_NORM = 1.0
@@ -172,6 +174,20 @@ class AdamWeightDecay:
         count = tf.cast(step, tf.float32) + 1.0
         return tf.pow(self.beta_1, count), tf.pow(self.beta_2, count)
 
+    def _second_moment_scale(self, step):
+        """Root of how much the kernel's second moment is off.
+
+        The kernel forms 1 - beta_2 in float32, which for 0.999 is 1.3e-5 too
+        small. Over t updates with gradients of one size its second moment is
+        (1 - beta^t) of the rounded beta instead of the exact one.
+        """
+        rounded = math.log1p(-float(np.float32(1) - np.float32(self.beta_2)))
+        exact = math.log(self.beta_2)
+        count = tf.cast(step, tf.float32) + 1.0
+        return tf.sqrt(
+            tf.math.expm1(count * rounded) / tf.math.expm1(count * exact)
+        )
+
     def update_variable(
         self, name, variable, m, v, gradient, learning_rate, step
     ) -> None:
@@ -179,6 +195,8 @@ class AdamWeightDecay:
         if self.decays(name):
             rate = learning_rate * self.weight_decay_rate
             variable.assign_sub(rate * variable)
+        if not self.bias_correction:
+            learning_rate *= self._second_moment_scale(step)
         power_1, power_2 = self._beta_powers(step)
         tf.raw_ops.ResourceApplyAdam(
             var=variable.handle,

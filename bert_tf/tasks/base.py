@@ -1,0 +1,149 @@
+"""`Task`: what the one loop needs to know of a task.
+
+Shape letters: B batch (of one replica), S sequence.
+"""
+
+import abc
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.checkpoint import checkpoint_names
+from bert_tf.config import BertConfig
+from bert_tf.modeling import BertBase
+from bert_tf.records import FeatureSpec
+
+POOLER_SCOPE = "bert/pooler/"
+
+
+@dataclasses.dataclass(frozen=True)
+class Split:
+    """One part of a data set, as a run sees it.
+
+    Attributes:
+      mode: `"train"`, `"eval"` or `"predict"`.
+      name: the part's own name, such as `"dev_matched"`.
+      suffix: goes into the names of the files written for it.
+    """
+
+    mode: str
+    name: str
+    suffix: str = ""
+
+    @property
+    def record_file(self) -> str:
+        """Name of the TFRecord file in the run folder."""
+        return f"{self.mode}{self.suffix}.tf_record"
+
+
+@dataclasses.dataclass(frozen=True)
+class RecordFiles:
+    """Records ready to be read.
+
+    Attributes:
+      paths: TFRecord files, in order.
+      num_records: number of records in all of them.
+      num_examples: what the number of training steps is computed from.
+    """
+
+    paths: list[str]
+    num_records: int
+    num_examples: int
+
+
+class Task(abc.ABC):
+    """Data, model, loss, scores and outputs of one task.
+
+    The loss is given in sums, so that any number of replicas and
+    micro-batches can share one normaliser: term i contributes
+    sum_i / (weight_i + epsilon_i), both summed over the global batch.
+    """
+
+    name: str = ""
+    # Term name -> what is added to the summed weight before the division.
+    loss_epsilon: Mapping[str, float] = {}
+
+    @abc.abstractmethod
+    def create_model(self, config: BertConfig, **kwargs) -> BertBase:
+        """Builds the model; keyword arguments go to `BertBase`."""
+
+    @abc.abstractmethod
+    def head_shapes(self, config: BertConfig) -> dict[str, tuple[int, ...]]:
+        """Checkpoint names and shapes that tell this model from others."""
+
+    @abc.abstractmethod
+    def feature_spec(self, mode: str) -> FeatureSpec:
+        """Features of the records of a mode."""
+
+    @abc.abstractmethod
+    def splits(self, mode: str) -> list[Split]:
+        """The parts of the data that a mode runs over."""
+
+    @abc.abstractmethod
+    def prepare(self, split: Split, output_dir: str) -> RecordFiles:
+        """Reads and featurizes a part; writes its records."""
+
+    @abc.abstractmethod
+    def loss_weights(
+        self, features: Mapping[str, tf.Tensor]
+    ) -> dict[str, tf.Tensor]:
+        """Weight of each loss term in this batch, float32 scalars.
+
+        Depends on the features alone, not on the model.
+        """
+
+    @abc.abstractmethod
+    def loss_sums(
+        self, outputs: Mapping[str, Any], features: Mapping[str, tf.Tensor]
+    ) -> dict[str, tf.Tensor]:
+        """Weighted sum of each loss term over this batch, float32 scalars."""
+
+    @abc.abstractmethod
+    def example_outputs(
+        self, outputs: Mapping[str, Any], features: Mapping[str, tf.Tensor]
+    ) -> dict[str, tf.Tensor]:
+        """What scores and predictions need of each example: tensors [B, ...].
+
+        Runs on the device; the host sees the results in record order, each
+        record once.
+        """
+
+    @abc.abstractmethod
+    def compute_metrics(
+        self, results: Mapping[str, np.ndarray], batch_size: int
+    ) -> dict[str, Any]:
+        """Scores of a whole evaluation.
+
+        Args:
+          results: the concatenated `example_outputs`.
+          batch_size: the global batch size, for scores of the original that
+            depend on it.
+
+        Returns:
+          Names and values of `eval_results.txt`, without `global_step`.
+        """
+
+    def write_predictions(
+        self, split: Split, results: Mapping[str, np.ndarray], output_dir: str
+    ) -> list[str]:
+        """Writes the prediction files; returns their paths."""
+        raise ValueError(f"task {self.name} has no predictions")
+
+    def trained_variables(self, model: BertBase) -> dict[str, tf.Variable]:
+        """Variables that a gradient reaches, under their checkpoint names.
+
+        Variables that no loss reaches get neither updates nor slots, as in
+        the original.
+        """
+        return {
+            name: variable
+            for name, variable in checkpoint_names(model).items()
+            if model.uses_pooler or not name.startswith(POOLER_SCOPE)
+        }
+
+    def description(self) -> dict[str, Any]:
+        """What the run folder records of the task; JSON values."""
+        return {"task": self.name}
