@@ -1,7 +1,8 @@
 """SQuAD logits -> answer texts, n-best lists and null odds.
 
-The choice of spans and the mapping back to the context's text are those of google-research/bert `run_squad.py`, number for number; character
-offsets come on top. Results are consumed as a stream, a question at a time.
+The choice of spans and the mapping back to the context are those of
+google-research/bert `run_squad.py`, number for number; character offsets come
+on top. Results are consumed as a stream, a question at a time.
 Shape letters: S sequence length.
 """
 

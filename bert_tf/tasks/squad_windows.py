@@ -20,6 +20,10 @@ _LOGGER = logging.getLogger("bert_tf")
 
 FIRST_UNIQUE_ID = 1_000_000_000
 
+# Words up to this length are cut once; longer ones, such as whole passages
+# written without blanks, hardly come again.
+_REMEMBERED_LENGTH = 64
+
 
 class DocSpan(NamedTuple):
     """The part of a context that a window shows, in pieces."""
@@ -244,6 +248,9 @@ class SquadFeaturizer:
         self.num_without_answer = 0
         self.without_window: list[str] = []
         self.answer_in_no_window: list[str] = []
+        self._ids_of_word = functools.lru_cache(maxsize=1 << 16)(
+            tokenizer.tokenize_to_ids
+        )
         self._pieces: dict[int, tuple[Paragraph, ParagraphPieces]] = {}
 
     def pieces(self, paragraph: Paragraph) -> ParagraphPieces:
@@ -257,7 +264,10 @@ class SquadFeaturizer:
             first_pieces = []
             for index, word in enumerate(paragraph.words):
                 first_pieces.append(len(ids))
-                word_ids = self.tokenizer.tokenize_to_ids(word)
+                if len(word) <= _REMEMBERED_LENGTH:
+                    word_ids = self._ids_of_word(word)
+                else:
+                    word_ids = self.tokenizer.tokenize_to_ids(word)
                 ids += word_ids
                 words += [index] * len(word_ids)
             self._pieces[key] = (
