@@ -67,9 +67,10 @@ def _warn_of_vocabulary(do_lower_case: bool, vocab: Mapping[str, int]) -> None:
     entries = [
         entry
         for entry in vocab
-        if entry.lower() != entry.upper()
-        and not (entry.startswith("[") and entry.endswith("]"))
+        if not (entry.startswith("[") and entry.endswith("]"))
     ]
+    if not do_lower_case:
+        entries = [e for e in entries if e.lower() != e.upper()]
     if not entries:
         return
     where = getattr(vocab, "path", "") or "given"
@@ -77,10 +78,10 @@ def _warn_of_vocabulary(do_lower_case: bool, vocab: Mapping[str, int]) -> None:
         lost = [e for e in entries if fold(e, True, True) != e]
         if len(lost) > _UNREACHABLE_SHARE * len(entries):
             logger.warning(
-                "--do_lower_case=True, but %d of the %d entries with letters "
-                "in the vocabulary (%s) hold capitals or accents, such as %r, "
-                "and can never be found; is it the vocabulary of a cased "
-                "model? Then pass --do_lower_case=False",
+                "--do_lower_case=True, but %d of the %d entries of the "
+                "vocabulary (%s) hold capitals or accents, such as %r, and "
+                "can never be found; is it the vocabulary of a cased model? "
+                "Then pass --do_lower_case=False",
                 len(lost),
                 len(entries),
                 where,

@@ -112,15 +112,17 @@ _PUNCTUATION_TABLE = _PunctuationTable()
 
 def remove_controls(text: str) -> str:
     """Deletes what cleaning deletes; a blank may come back as a space."""
-    if text.isascii():
-        return text.translate(_REMOVAL_TABLE)
-    # Translating non-ASCII text costs a dict lookup a character; most text
-    # shows in a few fast scans that there is nothing to delete.
-    for blank in _COMMON_BLANKS:
-        text = text.replace(blank, " ")
-    if text.isprintable() and "\ufffd" not in text:
-        return text
-    return text.translate(_REMOVAL_TABLE)
+    # Translating costs a dict lookup a character. What it deletes is not
+    # printable, save for U+FFFD, so a few fast scans show for most text that
+    # there is nothing to delete.
+    if not text.isprintable():
+        for blank in _COMMON_BLANKS:
+            text = text.replace(blank, " ")
+        if not text.isprintable():
+            return text.translate(_REMOVAL_TABLE)
+    if "\ufffd" in text:
+        return text.replace("\ufffd", "")
+    return text
 
 
 def split_at_punctuation(word: str) -> list[str]:

@@ -33,16 +33,10 @@ class Tokenization(NamedTuple):
         The first one where a character makes several pieces; None for blanks
         and for characters that belong to no piece.
         """
-        low, high = 0, len(self.offsets)
-        while low < high:
-            middle = (low + high) // 2
-            if self.offsets[middle][1] <= index:
-                low = middle + 1
-            else:
-                high = middle
-        if low < len(self.offsets) and self.offsets[low][0] <= index:
-            return low
-        return None
+        spans = enumerate(self.offsets)
+        return next(
+            (i for i, (start, end) in spans if start <= index < end), None
+        )
 
 
 class WordTokenization(NamedTuple):

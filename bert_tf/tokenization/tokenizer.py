@@ -32,7 +32,16 @@ from bert_tf.tokenization.wordpiece import (
 _CACHED_WORDS = 1 << 18
 _CACHED_WORD_LENGTH = 64
 
-_IDEOGRAPHS = re.compile(f"([{characters.CJK_CLASS}]+)")
+# No ideograph has a smaller code than the first of this range, and one range
+# is far quicker to test than their eight blocks.
+_NO_IDEOGRAPH = re.compile("[\0-\u33ff]*")
+# Characters that are a word each, wherever they stand: ideographs and
+# punctuation of Chinese. Punctuation that lower-casing looks through when it
+# searches the end of a Greek word, such as U+FF0E, must not be among them.
+_STANDALONE = re.compile(
+    f"([{characters.CJK_CLASS}"
+    "\u3001\u3002\u3008-\u3011\uff01\uff08\uff09\uff0c\uff1b\uff1f]+)"
+)
 # The words as they stand in the untouched text, deleted characters included.
 _WORD = re.compile(
     f"[{characters.CJK_CLASS}]"
@@ -43,11 +52,11 @@ _WORD = re.compile(
 class _WordCache(dict):
     """Word -> what `compute` makes of it; starts afresh when full."""
 
-    def __init__(self, compute: Callable[[str], tuple]):
+    def __init__(self, compute: Callable[[str], Any]):
         super().__init__()
         self._compute = compute
 
-    def __missing__(self, word: str) -> tuple:
+    def __missing__(self, word: str) -> Any:
         value = self._compute(word)
         if len(word) <= _CACHED_WORD_LENGTH:
             if len(self) >= _CACHED_WORDS:
@@ -95,8 +104,8 @@ class FullTokenizer:
         self.unk_id = self.vocab[UNK]
         self.cls_id = self.vocab[CLS]
         self.sep_id = self.vocab[SEP]
+        self._never_split = self._pattern_of(never_split)
         self.never_split = tuple(never_split)
-        self._never_split = self._pattern_of(self.never_split)
         self._inner = {
             piece[2:]: i
             for piece, i in self.vocab.items()
@@ -104,7 +113,14 @@ class FullTokenizer:
         }
         self._longest = max(map(len, self.vocab))
         self._ids_of_word = _WordCache(self._cut_word)
+        # Alone a character makes one piece, or [UNK].
+        self._id_of_standalone = _WordCache(lambda c: self._cut_word(c)[0])
         self._spans_of_word = _WordCache(self._cut_word_with_spans)
+
+    def __reduce__(self):
+        # A worker process reads the file again; caches do not travel.
+        arguments = self.do_lower_case, self.never_split, self.strip_accents
+        return type(self), (self.vocab_file, *arguments)
 
     @property
     def vocab_size(self) -> int:
@@ -243,20 +259,19 @@ class FullTokenizer:
 
     def _ids_of_text(self, text: str) -> list[int]:
         text = characters.remove_controls(text)
-        ids_of_word = self._ids_of_word.__getitem__
-        if text.isascii():
-            words: Iterable[str] = text.split()
-        else:
-            parts = _IDEOGRAPHS.split(text)
-            if len(parts) == 1:
-                words = text.split()
-            else:
-                # Odd parts are runs of ideographs, each of them a word.
-                words = itertools.chain.from_iterable(
-                    part if i % 2 else part.split()
-                    for i, part in enumerate(parts)
-                )
-        return list(itertools.chain.from_iterable(map(ids_of_word, words)))
+        if _NO_IDEOGRAPH.fullmatch(text):
+            return self._ids_of_words(text.split())
+        ids: list[int] = []
+        for i, part in enumerate(_STANDALONE.split(text)):
+            if i % 2:
+                ids += map(self._id_of_standalone.__getitem__, part)
+            elif part:
+                ids += self._ids_of_words(part.split())
+        return ids
+
+    def _ids_of_words(self, words: list[str]) -> list[int]:
+        ids = map(self._ids_of_word.__getitem__, words)
+        return list(itertools.chain.from_iterable(ids))
 
     def _cut_word(self, word: str) -> tuple[int, ...]:
         """Ids of one cleaned, blank-separated word."""
@@ -287,9 +302,10 @@ class FullTokenizer:
                 own = spans[position + begin : position + stop]
                 start = min(span[0] for span in own)
                 end = max(span[1] for span in own)
-                if begin and pieces[-1][2] < start:
-                    # Deleted characters between two pieces of a word go to
-                    # the first of them.
+                # Deleted characters between two pieces of a word go to the
+                # first of them.
+                gap = word[pieces[-1][2] : start] if begin else ""
+                if gap and all(map(characters.is_removed, gap)):
                     pieces[-1] = (*pieces[-1][:2], start, index)
                 pieces.append((i, start, end, index))
                 begin = stop
