@@ -116,7 +116,8 @@ class CheckpointManager(tf.train.CheckpointManager):
         del options
         if checkpoint_number is None:
             checkpoint_number = self._counter
-        step = int(checkpoint_number)
+        # A mirrored variable is no number by itself.
+        step = int(tf.convert_to_tensor(checkpoint_number))
         if step == self._saved_step:
             return None
         due = self._interval_start + (self.checkpoint_interval or 0)

@@ -179,11 +179,12 @@ def _groups(names: Sequence[str], in_file: _Index) -> Iterator[list[str]]:
     size = 0
     for name in names:
         shape, dtype = in_file[name]
-        group.append(name)
-        size += int(np.prod(shape, dtype=np.int64)) * dtype.size
-        if size >= _GROUP_BYTES:
+        added = int(np.prod(shape, dtype=np.int64)) * dtype.size
+        if group and size + added > _GROUP_BYTES:
             yield group
             group, size = [], 0
+        group.append(name)
+        size += added
     if group:
         yield group
 

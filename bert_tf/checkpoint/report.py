@@ -127,14 +127,17 @@ def _describe_missing(
 ) -> list[str]:
     """Lines on what the file lacks, and on what it holds in its place."""
     lines = []
-    others = [x for x in in_file if not is_optimizer_state(x)]
-    if diagnosis := _diagnose(missing, others):
+    weights = [x for x in in_file if not is_optimizer_state(x)]
+    if diagnosis := _diagnose(missing, weights):
         lines.append(diagnosis)
     lines.append(f"missing in the file, {len(missing)} in all:")
     lines += [f"  {name}" for name in missing]
+    # Names that end alike say most about what went wrong.
+    tails = tuple(name.removeprefix(ENCODER_SCOPE) for name in missing)
+    alike = [x for x in weights if x.endswith(tails)] or weights
     lines.append(
-        f"The model has, for example, {shorten(missing, 2)}; the checkpoint "
-        f"has {shorten(others, 2) or 'no weights at all'}."
+        f"For example, the model has {', '.join(missing[:2])}; the checkpoint "
+        f"has {', '.join(alike[:2]) or 'no weights at all'}"
     )
     return lines
 
