@@ -9,7 +9,7 @@ from typing import Any
 from bert_tf.tabular import Row, Table
 from bert_tf.tasks import labels as label_lists
 from bert_tf.tasks.data_sets import DataSet, SplitFile
-from bert_tf.tasks.header_check import check_header
+from bert_tf.tasks.header_check import check_header, warn_if_header_is_data
 
 _log = logging.getLogger("bert_tf")
 
@@ -106,7 +106,7 @@ def _open_split(
 ) -> Table:
     layout = split.layout
     words = layout.describe()
-    table = Table(
+    return Table(
         split.path(data_dir, language),
         kind=layout.kind or ("tsv" if layout.names else None),
         has_header=layout.has_header,
@@ -115,9 +115,6 @@ def _open_split(
         layout=f"{data_set.name} {name}: {words}" if words else "",
         on_bad_row=on_bad_row,
     )
-    if layout.names and table.header is not None:
-        check_header(table, data_set, split)
-    return table
 
 
 def read_split(
@@ -156,19 +153,27 @@ def read_split(
     if with_labels and layout.label is None:
         raise ValueError(f"{data_set.name}: {part.file} has no labels")
     table = _open_split(data_set, part, split, data_dir, language, on_bad_row)
+    allowed = data_set.labels if labels is None else labels
+    misnamed = set()
+    if layout.names and table.header is not None:
+        misnamed = check_header(table, data_set, part)
+    elif with_labels:
+        warn_if_header_is_data(table, layout.label, allowed)
+    # A labelled file under a test file's name has no ids in that column,
+    # and nobody asks for the ids of a training file.
+    needs_id = "id" not in misnamed and split != "train"
     rows = table.rows(
         (
             layout.text_a,
             layout.text_b,
             layout.label if with_labels else None,
-            layout.id,
+            layout.id if needs_id else None,
             layout.guid,
             layout.language,
         )
     )
     if layout.language is not None:
         rows = _only_language(rows, language, table.path)
-    allowed = data_set.labels if labels is None else labels
     return _examples(rows, data_set, split, table, with_labels, allowed)
 
 

@@ -1,18 +1,30 @@
 """Is the first line of a known data set's file what it should be?"""
 
 import logging
+from collections.abc import Sequence
 
-from bert_tf.tabular import Table
+from bert_tf.tabular import Column, Table
 from bert_tf.tasks.data_sets import DataSet, SplitFile
 
 _log = logging.getLogger("bert_tf")
 
 
-def check_header(table: Table, data_set: DataSet, split: SplitFile) -> None:
+def check_header(table: Table, data_set: DataSet, split: SplitFile) -> set[str]:
     """Compares the first line with the header of the official file.
 
     A first line that is plainly data is kept as data, and said. Other names
     are common in files made by hand, so that they only give a warning.
+
+    Args:
+      table: just opened, with a header.
+      data_set: a known one.
+      split: which of its files.
+
+    Returns:
+      Roles, such as `"id"`, whose column has another name than expected.
+
+    Raises:
+      ValueError: texts stand in other columns than expected.
     """
     header, layout = table.header, split.layout
     _refuse_training_layout(table, data_set, split)
@@ -27,10 +39,14 @@ def check_header(table: Table, data_set: DataSet, split: SplitFile) -> None:
         if header[column].strip().lower() != name.lower()
     }
     if not wrong:
-        return
-    is_data = ("id" in wrong and header[wrong["id"][0]].isdecimal()) or (
-        "label" in wrong
-        and header[wrong["label"][0]] in (data_set.labels or ())
+        return set()
+    known = {*(data_set.labels or ()), *data_set.label_aliases}
+    is_data = any(
+        header[wrong[role][0]].isdecimal()
+        if role == "id"
+        else header[wrong[role][0]] in known
+        for role in ("id", "label")
+        if role in wrong
     )
     if is_data:
         _log.warning(
@@ -40,7 +56,7 @@ def check_header(table: Table, data_set: DataSet, split: SplitFile) -> None:
             table.layout,
         )
         table.keep_header_as_row()
-        return
+        return set()
     names = [cell.strip().lower() for cell in header]
     for role, (column, name) in wrong.items():
         found = header[column]
@@ -52,6 +68,24 @@ def check_header(table: Table, data_set: DataSet, split: SplitFile) -> None:
             # Reading on would take other cells for texts.
             raise ValueError(message)
         _log.warning("%s", message)
+    return set(wrong)
+
+
+def warn_if_header_is_data(
+    table: Table, label_column: Column | None, labels: Sequence[str] | None
+) -> None:
+    """Warns when the line skipped as header holds one of the labels."""
+    if table.header is None or label_column is None or not labels:
+        return
+    found = table.header[table.find_column(label_column)]
+    if found in labels:
+        _log.warning(
+            "%s, line 1 is skipped as header, but its column %s holds the "
+            "label %r; does the file have a header?",
+            table.path,
+            label_column,
+            found,
+        )
 
 
 def _refuse_training_layout(
