@@ -61,3 +61,19 @@ def weighted_mean(
     weights = tf.cast(weights, tf.float32)
     total = tf.reduce_sum(weights * values)
     return total / (tf.reduce_sum(weights) + epsilon)
+
+
+def sigmoid_cross_entropy(logits: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
+    """Mean over the labels of the binary cross entropies.
+
+    Args:
+      logits: [B, L].
+      targets: float [B, L], 1 where a label holds.
+
+    Returns:
+      float32 [B].
+    """
+    loss = tf.nn.sigmoid_cross_entropy_with_logits(
+        labels=tf.cast(targets, tf.float32), logits=tf.cast(logits, tf.float32)
+    )
+    return tf.reduce_mean(loss, axis=-1)

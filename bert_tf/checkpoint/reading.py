@@ -157,6 +157,16 @@ def read_variables(
     }
 
 
+def read_shapes(path: str | os.PathLike) -> dict[str, tuple[int, ...]]:
+    """Shape of every variable in a checkpoint, by name.
+
+    Raises:
+      CheckpointError: (a ValueError) no such checkpoint, or a damaged file.
+    """
+    index = _read_index(resolve_checkpoint(path))
+    return {name: shape for name, (shape, _) in index.items()}
+
+
 _Index = dict[str, tuple[tuple[int, ...], tf.DType]]
 
 

@@ -5,7 +5,7 @@ Shape letters: B batch (of one replica), S sequence.
 
 import abc
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -126,11 +126,39 @@ class Task(abc.ABC):
           Names and values of `eval_results.txt`, without `global_step`.
         """
 
+    def write_evaluation(
+        self, split: Split, results: Mapping[str, np.ndarray], output_dir: str
+    ) -> None:
+        """Writes what `eval_results.txt` has no room for."""
+        return None
+
     def write_predictions(
         self, split: Split, results: Mapping[str, np.ndarray], output_dir: str
     ) -> list[str]:
         """Writes the prediction files; returns their paths."""
         raise ValueError(f"task {self.name} has no predictions")
+
+    def evaluate(
+        self,
+        split: Split,
+        batches: Iterator[Mapping[str, np.ndarray]],
+        batch_size: int,
+        output_dir: str,
+    ) -> dict[str, Any]:
+        """Scores the `example_outputs` that arrive batch by batch."""
+        results = concatenate(batches)
+        scores = self.compute_metrics(results, batch_size)
+        self.write_evaluation(split, results, output_dir)
+        return scores
+
+    def predict(
+        self,
+        split: Split,
+        batches: Iterator[Mapping[str, np.ndarray]],
+        output_dir: str,
+    ) -> list[str]:
+        """Writes predictions from what arrives batch by batch."""
+        return self.write_predictions(split, concatenate(batches), output_dir)
 
     def trained_variables(self, model: BertBase) -> dict[str, tf.Variable]:
         """Variables that a gradient reaches, under their checkpoint names.
@@ -147,3 +175,14 @@ class Task(abc.ABC):
     def description(self) -> dict[str, Any]:
         """What the run folder records of the task; JSON values."""
         return {"task": self.name}
+
+
+def concatenate(
+    batches: Iterator[Mapping[str, np.ndarray]],
+) -> dict[str, np.ndarray]:
+    """Joins the arrays of all batches, name by name."""
+    parts: dict[str, list[np.ndarray]] = {}
+    for batch in batches:
+        for name, value in batch.items():
+            parts.setdefault(name, []).append(value)
+    return {name: np.concatenate(p) for name, p in parts.items()}

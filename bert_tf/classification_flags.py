@@ -1,0 +1,212 @@
+"""Flags of `run_classifier.py`, and the task they describe."""
+
+import os
+from typing import Any
+
+from absl import flags
+
+from bert_tf import run_folder
+from bert_tf.common_flags import FLAGS, define, required
+from bert_tf.config import BertConfig
+from bert_tf.settings import ModelSettings
+from bert_tf.tasks import labels as label_lists
+from bert_tf.tasks.classification_data import find_labels
+from bert_tf.tasks.data_sets import DataSet, custom_data_set
+from bert_tf.tasks.known_data_sets import find_data_set
+from bert_tf.tokenization import FullTokenizer, check_casing
+from bert_tf.tokenization.vocab import check_vocab_size
+
+CUSTOM = "custom"
+
+
+def define_flags() -> None:
+    """Flags of data for `run_classifier.py`."""
+    define(
+        flags.DEFINE_string,
+        "data_dir",
+        None,
+        "Folder of the task's files (train.tsv, dev.tsv, ...).",
+    )
+    define(
+        flags.DEFINE_string,
+        "task_name",
+        None,
+        "cola, mnli, mrpc, xnli and the other tasks of GLUE; custom for "
+        "files of your own, with the --*_file and --*_column flags.",
+    )
+    for mode in ("train", "eval", "predict"):
+        define(
+            flags.DEFINE_string,
+            f"{mode}_file",
+            None,
+            f"custom: file for --do_{mode}, TSV, CSV or JSON lines; relative "
+            "to --data_dir.",
+        )
+    for name, text in (
+        ("text_column", "the text"),
+        ("text_b_column", "the second text of a pair"),
+        ("label_column", "the label"),
+        ("id_column", "an identifier to write beside predictions"),
+    ):
+        define(
+            flags.DEFINE_string,
+            name,
+            None,
+            f"custom: column of {text}, by header name or number from 0.",
+        )
+    define(
+        flags.DEFINE_bool,
+        "header",
+        None,
+        "custom: whether the first row names the columns; by default it does "
+        "if any column is given by name.",
+    )
+    define(
+        flags.DEFINE_string,
+        "delimiter",
+        None,
+        "custom: separator of columns; by default a tab, or a comma in .csv.",
+    )
+    define(
+        flags.DEFINE_list,
+        "labels",
+        None,
+        "custom: labels in the order of the output columns; by default those "
+        "found in the training file, sorted.",
+    )
+    define(
+        flags.DEFINE_enum,
+        "label_kind",
+        "classification",
+        "custom: one label, a number, or several labels.",
+        enum_values=["classification", "regression", "multi_label"],
+    )
+    define(
+        flags.DEFINE_string,
+        "label_separator",
+        ",",
+        "custom: between the labels of one cell, for multi_label.",
+    )
+    define(
+        flags.DEFINE_bool,
+        "labels_are_numbers",
+        False,
+        "custom: label cells hold positions in --labels, from 0.",
+    )
+    define(
+        flags.DEFINE_string,
+        "train_language",
+        "zh",
+        "xnli: language of the training file.",
+    )
+    define(
+        flags.DEFINE_list,
+        "eval_languages",
+        None,
+        "xnli: languages to evaluate and predict, each apart; by default the "
+        "language of the training.",
+    )
+    define(
+        flags.DEFINE_enum,
+        "on_bad_row",
+        "error",
+        "Rows that cannot be read stop the run, or are skipped and counted.",
+        enum_values=["error", "skip"],
+    )
+    define(
+        flags.DEFINE_bool,
+        "glue_submission",
+        False,
+        "Also write the files that the GLUE site takes.",
+    )
+
+
+def _path(flag: str) -> str | None:
+    """A file flag's path; --data_dir holds it unless it is absolute."""
+    path = getattr(FLAGS, flag)
+    if not path or not FLAGS.data_dir or os.path.isabs(path):
+        return path
+    return run_folder.path_in(FLAGS.data_dir, path)
+
+
+def data_set() -> DataSet:
+    """The data set that --task_name and the other flags describe.
+
+    Raises:
+      ValueError: no such task, or a custom one without columns or files.
+    """
+    if required("task_name").lower() != CUSTOM:
+        found = find_data_set(FLAGS.task_name)
+        required("data_dir")
+        return found
+    for mode in ("train", "eval", "predict"):
+        if getattr(FLAGS, f"do_{mode}") and not getattr(FLAGS, f"{mode}_file"):
+            raise ValueError(
+                f"--task_name=custom with --do_{mode} needs --{mode}_file"
+            )
+    return custom_data_set(
+        text_a=required("text_column"),
+        text_b=FLAGS.text_b_column,
+        label=FLAGS.label_column,
+        id=FLAGS.id_column,
+        train_file=_path("train_file"),
+        dev_file=_path("eval_file"),
+        test_file=_path("predict_file"),
+        has_header=FLAGS.header,
+        delimiter=FLAGS.delimiter,
+        kind=FLAGS.label_kind,
+        label_separator=FLAGS.label_separator,
+        labels_are_numbers=FLAGS.labels_are_numbers,
+    )
+
+
+def _labels(source: DataSet) -> list[str] | None:
+    """Given, or of the data set, or of the run folder, or of the file."""
+    if source.kind == "regression":
+        return None
+    stored = run_folder.read_run(FLAGS.output_dir).get("labels")
+    chosen = label_lists.choose_labels(source, FLAGS.labels, stored)
+    if chosen is not None:
+        return chosen
+    if "train" not in source.splits:
+        raise ValueError(
+            "the labels are not known: give --labels in the order of the "
+            "model's outputs, or --train_file to find them in"
+        )
+    return find_labels(
+        source, FLAGS.data_dir, FLAGS.train_language, FLAGS.on_bad_row
+    )
+
+
+def create_task(config: BertConfig, model: ModelSettings) -> Any:
+    """Flags -> a `ClassificationTask` whose inputs have been checked.
+
+    Raises:
+      ValueError: casing, vocabulary, labels or files do not fit.
+    """
+    source = data_set()
+    check_casing(model.do_lower_case, model.init_checkpoint)
+    tokenizer = FullTokenizer(model.vocab_file, model.do_lower_case)
+    check_casing(model.do_lower_case, model.init_checkpoint, tokenizer)
+    check_vocab_size(tokenizer.vocab, config)
+    labels = _labels(source)
+
+    from bert_tf.tasks.classification import (
+        ClassificationSource,
+        ClassificationTask,
+    )
+
+    return ClassificationTask(
+        labels,
+        model.max_seq_length,
+        source.kind,
+        ClassificationSource(
+            source,
+            tokenizer,
+            FLAGS.data_dir,
+            FLAGS.train_language,
+            tuple(FLAGS.eval_languages or ()),
+            FLAGS.on_bad_row,
+            FLAGS.glue_submission,
+        ),
+    )
