@@ -260,6 +260,13 @@ def _masked_crc(data: bytes) -> int:
     return ((crc >> 15 | crc << 17) + _MASK_DELTA) & 0xFFFFFFFF
 
 
+def frame_record(record: bytes) -> bytes:
+    """A record as it stands in a TFRecord file: length and checksums added."""
+    length = struct.pack("<Q", len(record))
+    head = length + struct.pack("<I", _masked_crc(length))
+    return head + record + struct.pack("<I", _masked_crc(record))
+
+
 class RecordWriter:
     """Writes a TFRecord file that appears only when closed without error.
 
@@ -286,18 +293,12 @@ class RecordWriter:
 
     def write(self, record: bytes) -> None:
         """Appends one record."""
-        length = struct.pack("<Q", len(record))
-        self._stream.write(
-            b"".join(
-                (
-                    length,
-                    struct.pack("<I", _masked_crc(length)),
-                    record,
-                    struct.pack("<I", _masked_crc(record)),
-                )
-            )
-        )
-        self.count += 1
+        self.write_framed(frame_record(record), 1)
+
+    def write_framed(self, data: bytes, count: int) -> None:
+        """Appends `count` records that `frame_record` framed."""
+        self._stream.write(data)
+        self.count += count
 
     def _close_streams(self) -> None:
         if self._stream is not self._raw:
@@ -367,8 +368,7 @@ def read_records(path: str) -> Iterator[bytes]:
             where = f"{path}: record {number}"
             if len(header) < 12:
                 raise ValueError(f"{where} is cut off")
-            (length,) = struct.unpack("<Q", header[:8])
-            (crc,) = struct.unpack("<I", header[8:])
+            length, crc = struct.unpack("<QI", header)
             if crc != _masked_crc(header[:8]):
                 raise ValueError(f"{where} is damaged, or no TFRecord file")
             body = stream.read(length + 4)
