@@ -499,6 +499,19 @@ def test_absolute_paths_of_an_old_state_file(tmp_path):
     assert len(names_in(old)) == 5
 
 
+def test_another_folders_checkpoint_is_used_but_never_pruned(tmp_path):
+    other, run = tmp_path / "other", tmp_path / "run"
+    write_raw(other / "model.ckpt-1", {"x": tf.zeros([1])})
+    run.mkdir()
+    (run / "checkpoint").write_text(
+        f'model_checkpoint_path: "{other}/model.ckpt-1"\n'
+    )
+    assert checkpoint.latest_checkpoint(run) == f"{other}/model.ckpt-1"
+    checkpoint.write_checkpoint(run, 2, {"x": tf.zeros([1])}, keep_max=1)
+    assert names_in(run) == ["checkpoint", *whole_checkpoint(2)]
+    assert names_in(other) == whole_checkpoint(1)
+
+
 def test_a_relative_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for folder in ("run", "run/sub/", "."):
@@ -567,6 +580,36 @@ def test_killed_in_between(tmp_path, monkeypatch, point):
     assert names_in(tmp_path) == ["checkpoint", *whole_checkpoint(2, True)]
     assert checkpoint.read_variables(second)["x"] == 3.0
     assert checkpoint.read_sidecar(second) == {"at": 3}
+
+
+def test_killed_while_replacing_the_same_name(tmp_path, monkeypatch):
+    def moves(allowed):
+        replace, left = files.replace, [None] * allowed
+
+        def limited(source, target):
+            if not left:
+                raise Killed
+            left.pop()
+            replace(source, target)
+
+        return limited
+
+    for allowed in (0, 1):
+        prefix = checkpoint.write_checkpoint(
+            tmp_path, 1, {"x": tf.constant([1.0])}
+        )
+        with monkeypatch.context() as patch:
+            patch.setattr(files, "replace", moves(allowed))
+            with pytest.raises(Killed):
+                checkpoint.write_checkpoint(
+                    tmp_path, 1, {"x": tf.constant([2.0])}
+                )
+        # Rather no checkpoint than one of two halves that do not belong
+        # together.
+        assert not (tmp_path / "model.ckpt-1.index").exists()
+        assert checkpoint.latest_checkpoint(tmp_path) is None
+        with pytest.raises(ValueError, match=r"ckpt-1\.index is missing"):
+            checkpoint.resolve_checkpoint(prefix)
 
 
 def test_killed_while_pruning_leaves_nothing_forgotten(tmp_path, monkeypatch):

@@ -248,10 +248,11 @@ def _write_state(folder: str, prefixes: list[str]) -> None:
 
 
 def _remove_checkpoint(folder: str, prefix: str) -> None:
-    """Removes a checkpoint's files, the index first."""
+    """Removes a checkpoint's files, the index first.
+
+    Files of another folder, which a state file may name, stay.
+    """
     base = split(prefix)[1]
-    if prefix != join(folder, base):
-        return  # another folder's
     pattern = re.compile(
         re.escape(base) + r"(\.index|\.meta|\.json|\.data-\d{5}-of-\d{5})"
     )
