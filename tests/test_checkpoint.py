@@ -282,6 +282,13 @@ def test_some_variables_without_a_model(pretrained):
         checkpoint.read_variables(pretrained, ["nothing"])
 
 
+def test_shapes_without_the_values(pretrained):
+    values = checkpoint.read_variables(pretrained)
+    assert checkpoint.read_shapes(pretrained) == {
+        name: value.shape for name, value in values.items()
+    }
+
+
 # --- refusing --------------------------------------------------------------
 
 
