@@ -10,8 +10,6 @@ For example, with an official checkpoint and the files of a GLUE task:
 
 import functools
 
-from absl import app
-
 from bert_tf import classification_flags, common_flags
 
 common_flags.define_model_flags()
@@ -38,7 +36,7 @@ def main(argv):
     )
 
 
-command = functools.partial(app.run, main)
+command = functools.partial(common_flags.run_main, main)
 
 if __name__ == "__main__":
     command()

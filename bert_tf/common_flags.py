@@ -5,10 +5,13 @@ and meanings of the original's flags are kept. Each `define_*` may be called
 more than once in a process.
 """
 
-from collections.abc import Sequence
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from absl import flags, logging
+from absl import app, flags, logging
 
 from bert_tf import run_folder
 from bert_tf.environment import prepare_environment
@@ -271,3 +274,28 @@ def command_line() -> dict[str, Any]:
     return {
         name: FLAGS[name].value for name in sorted(FLAGS) if FLAGS[name].present
     }
+
+
+def run_main(main: Callable[[Sequence[str]], Any]) -> None:
+    """Runs a script's `main` under absl.
+
+    An error that this library raised about the user's input is printed
+    without a traceback, exit status 1; any other keeps its traceback.
+    """
+
+    def guarded(argv):
+        try:
+            main(argv)
+        except (ValueError, flags.Error) as error:
+            if not _is_ours(error):
+                raise
+            sys.exit(f"error: {error}")
+
+    app.run(guarded)
+
+
+def _is_ours(error: BaseException) -> bool:
+    if isinstance(error, flags.Error):
+        return True
+    frames = traceback.extract_tb(error.__traceback__)
+    return os.path.dirname(__file__) in os.path.dirname(frames[-1].filename)

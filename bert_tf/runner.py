@@ -23,6 +23,7 @@ from bert_tf.evaluation import Evaluator
 from bert_tf.input_pipeline import eval_batches
 from bert_tf.progress import Progress
 from bert_tf.settings import DeviceSettings, ModelSettings, RunSettings
+from bert_tf.tasks.base import RecordFiles, Split, Task
 
 _logger = logging.getLogger("bert_tf")
 
@@ -68,7 +69,7 @@ class Run:
 
     def __init__(
         self,
-        task,
+        task: Task,
         config: BertConfig,
         model: ModelSettings,
         run: RunSettings,
@@ -100,7 +101,7 @@ class Run:
                     replicas,
                 )
         self._one_hot = devices.on_tpu
-        self._train_records = None
+        self._records: dict[str, list[tuple[Split, RecordFiles]]] = {}
         self._state = None
         self._model = None
 
@@ -111,6 +112,14 @@ class Run:
           The scores of each evaluated part.
         """
         run_folder.check_writable(self.folder)
+        # All data is read before the model is built, so that a fault in the
+        # last file is met first and not after hours of training.
+        for mode in ("train", "eval", "predict"):
+            if getattr(self.settings, f"do_{mode}"):
+                self._records[mode] = [
+                    (split, self.task.prepare(split, self.folder))
+                    for split in self.task.splits(mode)
+                ]
         scores = {}
         if self.settings.do_train:
             self.train()
@@ -217,8 +226,7 @@ class Run:
 
     def train(self) -> None:
         """Trains up to the last step; goes on from the folder's checkpoint."""
-        (split,) = self.task.splits("train")
-        records = self.task.prepare(split, self.folder)
+        ((_, records),) = self._records["train"]
         self.settings = self.settings.with_train_steps(records.num_examples)
         steps = self.settings.num_train_steps
         _logger.info(
@@ -257,9 +265,8 @@ class Run:
     # Using --------------------------------------------------------------
 
     @contextlib.contextmanager
-    def _batches(self, split, batch_size: int):
+    def _batches(self, split: Split, records: RecordFiles, batch_size: int):
         """Applies the model to a part of the data, batch by batch."""
-        records = self.task.prepare(split, self.folder)
         dataset = eval_batches(
             records.paths,
             self.task.feature_spec(split.mode),
@@ -278,8 +285,8 @@ class Run:
         step = self.load_for_use()
         size = self.settings.eval_batch_size
         scores = {}
-        for split in self.task.splits("eval"):
-            with self._batches(split, size) as batches:
+        for split, records in self._records["eval"]:
+            with self._batches(split, records, size) as batches:
                 found = self.task.evaluate(split, batches, size, self.folder)
             found["global_step"] = step
             path = run_folder.path_in(
@@ -297,8 +304,8 @@ class Run:
         self.load_for_use()
         size = self.settings.predict_batch_size
         written = []
-        for split in self.task.splits("predict"):
-            with self._batches(split, size) as batches:
+        for split, records in self._records["predict"]:
+            with self._batches(split, records, size) as batches:
                 paths = self.task.predict(split, batches, self.folder)
             _logger.info("%s: wrote %s", split.name, ", ".join(paths))
             written += paths
@@ -309,11 +316,11 @@ def write_eval_results(path: str, scores: Mapping[str, Any]) -> None:
     """Writes one `key = value` line for each score, keys sorted."""
     with files.atomic_write(path) as stream:
         for name in sorted(scores):
-            stream.write(f"{name} = {scores[name]}\n")
+            stream.write(f"{name} = {scores[name]!s}\n")
 
 
 def run(
-    make_task: Callable[[BertConfig], Any],
+    make_task: Callable[[BertConfig], Task],
     model: ModelSettings,
     run_settings: RunSettings,
     devices: DeviceSettings,
