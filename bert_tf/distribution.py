@@ -47,18 +47,18 @@ def _local_devices(devices: DeviceSettings) -> list[str]:
 
 
 def _split_cpu(count: int) -> None:
-    if len(tf.config.list_logical_devices("CPU")) == count:
-        return
     cpu = tf.config.list_physical_devices("CPU")[0]
     try:
         tf.config.set_logical_device_configuration(
             cpu, [tf.config.LogicalDeviceConfiguration()] * count
         )
     except RuntimeError as error:
-        raise ValueError(
-            f"--num_cpu_devices={count}: TensorFlow has already started: "
-            f"{error}"
-        ) from None
+        found = len(tf.config.list_logical_devices("CPU"))
+        if found < count:
+            raise ValueError(
+                f"--num_cpu_devices={count}: TensorFlow has already started "
+                f"with {found}: {error}"
+            ) from None
 
 
 def _tpu_strategy(devices: DeviceSettings) -> tf.distribute.Strategy:

@@ -82,8 +82,9 @@ class Run:
         self.settings = run
         self.folder = run.output_dir
         self.flags = dict(flags or {})
-        self._check_folder()
+        # First of all: devices cannot be set up once TensorFlow has run.
         self.strategy = create_strategy(devices)
+        self._check_folder()
         replicas = self.strategy.num_replicas_in_sync
         for mode, flag in (
             ("train", "train_batch_size"),

@@ -110,8 +110,7 @@ def train(
 
 def _initialize(model: BertBase, init_checkpoint: str | None) -> None:
     if init_checkpoint:
-        report = load_checkpoint(model, init_checkpoint)
-        _logger.info("%s", report.summary())
+        load_checkpoint(model, init_checkpoint)
     else:
         _logger.warning(
             "no --init_checkpoint: all weights start from random values"
