@@ -16,9 +16,8 @@ from collections.abc import Callable
 import keras
 import tensorflow as tf
 
-from bert_tf.config import BertConfig
+from bert_tf.config import LAYER_NORM_EPS, BertConfig
 
-LAYER_NORM_EPSILON = 1e-12
 MASK_PENALTY = -10000.0
 
 
@@ -28,8 +27,14 @@ def gelu(x: tf.Tensor) -> tf.Tensor:
     return 0.5 * x * (1.0 + tf.tanh(inner))
 
 
+def gelu_erf(x: tf.Tensor) -> tf.Tensor:
+    """Gaussian error linear unit, exact form, as PyTorch models have it."""
+    return 0.5 * x * (1.0 + tf.math.erf(x * math.sqrt(0.5)))
+
+
 _ACTIVATIONS: dict[str, Callable | None] = {
     "gelu": gelu,
+    "gelu_erf": gelu_erf,
     "relu": tf.nn.relu,
     "tanh": tf.tanh,
     "linear": None,
@@ -41,7 +46,7 @@ def get_activation(name: str | Callable | None) -> Callable | None:
     """Looks up an activation by the name a config gives it.
 
     Args:
-      name: gelu, relu, tanh, linear or empty, in any case; a callable passes
+      name: one of `config.ACTIVATIONS`, in any case; a callable passes
         through.
 
     Returns:
@@ -97,13 +102,19 @@ def dense(
 class LayerNorm(keras.layers.Layer):
     """Layer normalization over the last axis, computed in float32.
 
-    Ba et al. 2016 (arXiv 1607.06450); population variance, epsilon 1e-12
-    inside the square root. The result has the dtype `output_dtype`.
+    Ba et al. 2016 (arXiv 1607.06450); population variance, epsilon inside
+    the square root. The result has the dtype `output_dtype`.
     """
 
-    def __init__(self, output_dtype: str = "float32", name: str = "LayerNorm"):
+    def __init__(
+        self,
+        output_dtype: str = "float32",
+        name: str = "LayerNorm",
+        epsilon: float = LAYER_NORM_EPS,
+    ):
         super().__init__(name=name, dtype="float32")
         self.output_dtype = output_dtype
+        self.epsilon = epsilon
 
     def build(self, input_shape):
         size = input_shape[-1]
@@ -119,7 +130,7 @@ class LayerNorm(keras.layers.Layer):
         x = tf.cast(x, tf.float32)
         centred = x - tf.reduce_mean(x, axis=-1, keepdims=True)
         variance = tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True)
-        scale = tf.math.rsqrt(variance + LAYER_NORM_EPSILON) * self.gamma
+        scale = tf.math.rsqrt(variance + self.epsilon) * self.gamma
         return tf.cast(centred * scale + self.beta, self.output_dtype)
 
 
@@ -130,7 +141,9 @@ class Embeddings(keras.layers.Layer):
         super().__init__(name="embeddings", dtype=dtype)
         self.config = config
         self.use_one_hot = use_one_hot
-        self.layer_norm = LayerNorm(self.compute_dtype)
+        self.layer_norm = LayerNorm(
+            self.compute_dtype, epsilon=config.layer_norm_eps
+        )
 
     def build(self, input_shape=None):
         config = self.config
@@ -177,7 +190,8 @@ class SelfAttention(keras.layers.Layer):
     """Scaled dot-product attention with N heads (scope `self`)."""
 
     def __init__(self, config: BertConfig, dtype=None):
-        super().__init__(name="self", dtype=dtype)
+        # No automatic cast: the mask penalty stays float32.
+        super().__init__(name="self", dtype=dtype, autocast=False)
         self.config = config
         for name in ("query", "key", "value"):
             layer = dense(config.hidden_size, config, name, dtype=dtype)
@@ -232,7 +246,9 @@ class ResidualOutput(keras.layers.Layer):
         self.config = config
         self.input_size = input_size
         self.dense = dense(config.hidden_size, config, "dense", dtype=dtype)
-        self.layer_norm = LayerNorm(self.compute_dtype)
+        self.layer_norm = LayerNorm(
+            self.compute_dtype, epsilon=config.layer_norm_eps
+        )
 
     def build(self, input_shape=None):
         self.dense.build((None, self.input_size))

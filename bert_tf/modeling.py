@@ -31,7 +31,7 @@ class EncoderLayer(keras.layers.Layer):
     """One transformer layer: self-attention, then the feed-forward part."""
 
     def __init__(self, config: BertConfig, index: int, dtype=None):
-        super().__init__(name=f"layer_{index}", dtype=dtype)
+        super().__init__(name=f"layer_{index}", dtype=dtype, autocast=False)
         self.config = config
         self.self_attention = SelfAttention(config, dtype)
         self.attention_output = ResidualOutput(
@@ -93,7 +93,7 @@ class BertEncoder(keras.layers.Layer):
         use_one_hot_embeddings: bool = False,
         dtype=None,
     ):
-        super().__init__(name="bert", dtype=dtype)
+        super().__init__(name="bert", dtype=dtype, autocast=False)
         self.config = config
         self.embeddings = Embeddings(config, use_one_hot_embeddings, dtype)
         self.encoder_layers = [
