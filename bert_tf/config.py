@@ -9,7 +9,9 @@ from typing import Any
 
 from bert_tf import files
 
-ACTIVATIONS = ("gelu", "relu", "tanh", "linear", "")
+# `gelu` is the tanh form, as in the original; `gelu_erf` the exact one.
+ACTIVATIONS = ("gelu", "gelu_erf", "relu", "tanh", "linear", "")
+LAYER_NORM_EPS = 1e-12
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +38,8 @@ class BertConfig:
     max_position_embeddings: int = 512
     type_vocab_size: int = 16
     initializer_range: float = 0.02
+    # Not a key of the original: written only where it differs from its value.
+    layer_norm_eps: float = LAYER_NORM_EPS
     extra: Mapping[str, Any] = dataclasses.field(
         default_factory=dict, hash=False
     )
@@ -68,6 +72,11 @@ class BertConfig:
                     f"{where}{name} is {getattr(self, name)}, "
                     "must be at least 0 and below 1"
                 )
+        if not 0 < self.layer_norm_eps < 1:
+            raise ValueError(
+                f"{where}layer_norm_eps is {self.layer_norm_eps}, must lie "
+                "between 0 and 1"
+            )
         if self.hidden_size % self.num_attention_heads:
             raise ValueError(
                 f"{where}hidden_size {self.hidden_size} is not a multiple of "
@@ -118,10 +127,13 @@ class BertConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """All keys, those of `extra` included."""
+        hidden = {"extra", "source"}
+        if self.layer_norm_eps == LAYER_NORM_EPS:
+            hidden.add("layer_norm_eps")
         values = {
             field.name: getattr(self, field.name)
             for field in dataclasses.fields(self)
-            if field.name not in ("extra", "source")
+            if field.name not in hidden
         }
         return {**self.extra, **values}
 

@@ -60,7 +60,9 @@ class MaskedLMHead(keras.layers.Layer):
             dense=dense(
                 config.hidden_size, config, "dense", config.hidden_act, dtype
             ),
-            layer_norm=LayerNorm(self.compute_dtype),
+            layer_norm=LayerNorm(
+                self.compute_dtype, epsilon=config.layer_norm_eps
+            ),
         )
 
     def build(self, input_shape=None):
