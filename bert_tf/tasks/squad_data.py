@@ -174,7 +174,8 @@ class ReadReport:
         return f"{self.path}: " + "; ".join(parts)
 
 
-def _word_pattern(split_cjk_words: bool, split_unicode_blanks: bool):
+def word_pattern(split_cjk_words: bool, split_unicode_blanks: bool):
+    """What a word of a context is; see `read_squad_examples`."""
     blanks = r"\s" if split_unicode_blanks else _BLANKS
     if split_cjk_words:
         return re.compile(f"[{CJK_CLASS}]|[^{blanks}{CJK_CLASS}]+")
@@ -250,7 +251,7 @@ def read_squad_examples(
         answer although `version_2_with_negative` is off; in prediction, two
         questions have one id.
     """
-    pattern = _word_pattern(split_cjk_words, split_unicode_blanks)
+    pattern = word_pattern(split_cjk_words, split_unicode_blanks)
     report = ReadReport(path)
     examples = []
     seen = set()
