@@ -14,6 +14,7 @@ from typing import Any
 from absl import app, flags, logging
 
 from bert_tf import run_folder
+from bert_tf.config import BertConfig
 from bert_tf.environment import prepare_environment
 from bert_tf.settings import (
     OPTIMIZERS,
@@ -22,6 +23,8 @@ from bert_tf.settings import (
     ModelSettings,
     RunSettings,
 )
+from bert_tf.tokenization import FullTokenizer, check_casing
+from bert_tf.tokenization.vocab import check_vocab_size
 
 FLAGS = flags.FLAGS
 
@@ -250,6 +253,20 @@ def model_settings(reads_text: bool = True) -> ModelSettings:
         do_lower_case=value("do_lower_case") if reads_text else True,
         max_seq_length=value("max_seq_length"),
     )
+
+
+def create_tokenizer(model: ModelSettings, config: BertConfig) -> FullTokenizer:
+    """Makes the tokenizer of a model.
+
+    Raises:
+      ValueError: the casing does not fit the checkpoint, or the vocabulary
+        not the config.
+    """
+    check_casing(model.do_lower_case, model.init_checkpoint)
+    tokenizer = FullTokenizer(model.vocab_file, model.do_lower_case)
+    check_casing(model.do_lower_case, model.init_checkpoint, tokenizer)
+    check_vocab_size(tokenizer.vocab, config)
+    return tokenizer
 
 
 def _settings(cls, **given):
