@@ -45,6 +45,13 @@ def exists(path: str | os.PathLike) -> bool:
     return _gfile().exists(path) if is_remote(path) else os.path.exists(path)
 
 
+def size(path: str | os.PathLike) -> int:
+    """Size of a file in bytes."""
+    if is_remote(path):
+        return _gfile().stat(path).length
+    return os.path.getsize(path)
+
+
 def is_dir(path: str | os.PathLike) -> bool:
     """Tells whether `path` is a folder."""
     return _gfile().isdir(path) if is_remote(path) else os.path.isdir(path)

@@ -3,11 +3,21 @@
 Shape letters: B global batch.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import tensorflow as tf
 
-from bert_tf.records import FeatureSpec, record_dataset
+from bert_tf.records import FeatureSpec, compression_of, record_dataset
+
+# Files read side by side, and records taken from one before the next: the
+# order that a file was written in does not reach the shuffle buffer.
+_FILES_AT_ONCE = 16
+_RECORDS_IN_A_ROW = 16
+
+# (parsed features, number of the first example of the batch) -> features.
+Completion = Callable[
+    [Mapping[str, tf.Tensor], tf.Tensor], Mapping[str, tf.Tensor]
+]
 
 
 def _options() -> tf.data.Options:
@@ -23,43 +33,73 @@ def train_batches(
     paths: Sequence[str],
     spec: FeatureSpec,
     batch_size: int,
-    num_records: int,
+    num_records: int | None,
     seed: int,
-    batches_done: int = 0,
+    examples_done: int = 0,
     shuffle_buffer: int | None = None,
+    complete: Completion | None = None,
 ) -> tf.data.Dataset:
     """Endless shuffled batches; each pass holds every record once.
 
     The order is a function of the seed, so that a run which resumes after
-    `batches_done` batches sees what an uninterrupted one would have seen.
+    `examples_done` examples sees what an uninterrupted one would have seen.
 
     Args:
       paths: TFRecord files.
       spec: features of the records.
       batch_size: global batch size B.
       num_records: number of records in all files; the shuffle covers them
-        all, unless `shuffle_buffer` is given.
+        all, unless `shuffle_buffer` is given. None if nobody has counted
+        them, which `shuffle_buffer` must go with.
       seed: of the order.
-      batches_done: batches to pass over at the start.
-      shuffle_buffer: records held for shuffling.
+      examples_done: records to pass over at the start.
+      shuffle_buffer: records held for shuffling. Before it the files are
+        shuffled too, and read several at a time.
+      complete: makes the model's features of the parsed ones; the number
+        that it gets counts all examples, those passed over included.
 
     Returns:
       Dataset of dicts of tensors [B, ...].
     """
-    serialized = record_dataset(paths)
+    if shuffle_buffer is None:
+        assert num_records is not None, "neither records nor buffer are known"
+        serialized = record_dataset(paths)
+        shuffle_buffer = num_records
+    else:
+        serialized = _interleaved(paths, seed)
     serialized = serialized.shuffle(
-        shuffle_buffer or num_records,
-        seed=seed,
-        reshuffle_each_iteration=True,
+        shuffle_buffer, seed=seed, reshuffle_each_iteration=True
     )
-    batches = serialized.repeat().batch(batch_size, drop_remainder=True)
     # The records passed over are read and shuffled, but not parsed.
-    batches = batches.skip(batches_done)
-    return _parsed(batches, spec)
+    serialized = serialized.repeat().skip(examples_done)
+    batches = serialized.batch(batch_size, drop_remainder=True)
+    return _parsed(batches, spec, batch_size, examples_done, complete)
+
+
+def _interleaved(paths: Sequence[str], seed: int) -> tf.data.Dataset:
+    """Serialized records of files in another order on each pass."""
+    kinds = [compression_of(path) for path in paths]
+    files = tf.data.Dataset.from_tensor_slices((list(paths), kinds))
+    return files.shuffle(
+        len(paths), seed=seed, reshuffle_each_iteration=True
+    ).interleave(
+        lambda path, kind: tf.data.TFRecordDataset(
+            path, compression_type=kind, buffer_size=1 << 20
+        ),
+        cycle_length=min(len(paths), _FILES_AT_ONCE),
+        block_length=_RECORDS_IN_A_ROW,
+        num_parallel_calls=tf.data.AUTOTUNE,
+        deterministic=True,
+    )
 
 
 def eval_batches(
-    paths: Sequence[str], spec: FeatureSpec, batch_size: int, num_records: int
+    paths: Sequence[str],
+    spec: FeatureSpec,
+    batch_size: int,
+    num_records: int,
+    repeats: bool = False,
+    complete: Completion | None = None,
 ) -> tf.data.Dataset:
     """Batches in file order; padding rows fill the last one.
 
@@ -67,19 +107,38 @@ def eval_batches(
       paths: TFRecord files.
       spec: features of the records; says what a padding row holds.
       batch_size: global batch size B.
-      num_records: number of records in all files.
+      num_records: number of records to read, from the first on.
+      repeats: start again at the first record after the last one, until
+        `num_records` have been read.
+      complete: makes the model's features of the parsed ones.
 
     Returns:
       Dataset of ceil(num_records / B) dicts of tensors [B, ...].
     """
     missing = -num_records % batch_size
     serialized = record_dataset(paths)
+    if repeats:
+        serialized = serialized.repeat()
+    serialized = serialized.take(num_records)
     if missing:
         padding = tf.data.Dataset.from_tensors(spec.padding_record())
         serialized = serialized.concatenate(padding.repeat(missing))
-    return _parsed(serialized.batch(batch_size, drop_remainder=True), spec)
+    batches = serialized.batch(batch_size, drop_remainder=True)
+    return _parsed(batches, spec, batch_size, 0, complete)
 
 
-def _parsed(batches: tf.data.Dataset, spec: FeatureSpec) -> tf.data.Dataset:
-    parsed = batches.map(spec.parse, num_parallel_calls=tf.data.AUTOTUNE)
+def _parsed(
+    batches: tf.data.Dataset,
+    spec: FeatureSpec,
+    batch_size: int,
+    examples_done: int,
+    complete: Completion | None,
+) -> tf.data.Dataset:
+    def parse(number, serialized):
+        features = spec.parse(serialized)
+        if complete is None:
+            return features
+        return complete(features, number * batch_size + examples_done)
+
+    parsed = batches.enumerate().map(parse, num_parallel_calls=tf.data.AUTOTUNE)
     return parsed.prefetch(tf.data.AUTOTUNE).with_options(_options())

@@ -16,7 +16,7 @@ CONFIG_FILE = "bert_config.json"
 VOCAB_FILE = "vocab.txt"
 LABELS_FILE = "labels.txt"
 # What makes a folder another model's: the rest may change from run to run.
-_IDENTITY = ("task", "kind", "labels", "do_lower_case")
+_IDENTITY = ("task", "kind", "labels", "do_lower_case", "use_next_sentence")
 
 _logger = logging.getLogger("bert_tf")
 

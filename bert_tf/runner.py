@@ -1,6 +1,7 @@
 """Settings and a task -> strategy, data, model, loop and output files."""
 
 import contextlib
+import functools
 import logging
 import os
 from collections.abc import Callable, Mapping
@@ -135,7 +136,12 @@ class Run:
         model = self.model_settings
         return {
             **self.task.description(),
-            "do_lower_case": model.do_lower_case,
+            # Without a vocabulary nobody has said what the casing is.
+            **(
+                {"do_lower_case": model.do_lower_case}
+                if model.vocab_file
+                else {}
+            ),
             "max_seq_length": model.max_seq_length,
             "init_checkpoint": model.init_checkpoint,
             "random_seed": self.settings.random_seed,
@@ -231,20 +237,21 @@ class Run:
         self.settings = self.settings.with_train_steps(records.num_examples)
         steps = self.settings.num_train_steps
         _logger.info(
-            "%d examples (%d records), %d steps, %d of them warm-up",
-            records.num_examples,
-            records.num_records,
+            "%s, %d steps, %d of them warm-up",
+            records.describe(),
             steps,
             self.settings.num_warmup_steps,
         )
         done = train_loop.steps_done(self.folder)
-        if done >= steps:
+        last = self.settings.last_step
+        if done >= last:
             _logger.warning(
                 "skipping training: --output_dir=%s is at step %d already, "
-                "this run ends at %d; choose a new folder or more epochs",
+                "this run ends at %d; choose a new folder, or more steps or "
+                "epochs",
                 self.folder,
                 done,
-                steps,
+                last,
             )
             return
         run_folder.write_run(
@@ -273,6 +280,8 @@ class Run:
             self.task.feature_spec(split.mode),
             batch_size,
             records.num_records,
+            records.repeats,
+            functools.partial(self.task.complete_features, split.mode),
         )
         evaluator = Evaluator(self.task, self._model, self.strategy)
         total = -(-records.num_records // batch_size)

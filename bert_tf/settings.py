@@ -44,7 +44,8 @@ class RunSettings:
 
     Batch sizes are global: the sum over all replicas. `num_train_steps` is
     given for pre-training; a fine-tuning run computes it from
-    `num_train_epochs`.
+    `num_train_epochs`. A run with `stop_at_step` ends there, while the
+    learning rate goes on falling towards `num_train_steps`.
     """
 
     output_dir: str
@@ -59,6 +60,7 @@ class RunSettings:
     warmup_proportion: float = 0.1
     num_train_steps: int | None = None
     num_warmup_steps: int | None = None
+    stop_at_step: int | None = None
     optimizer: str = "adam"
     save_checkpoints_steps: int = 1000
     keep_checkpoint_max: int = 5
@@ -83,6 +85,14 @@ class RunSettings:
             "iterations_per_loop",
             "log_every_steps",
         )
+        for name in ("num_train_steps", "stop_at_step"):
+            if getattr(self, name) is not None:
+                _positive(self, name)
+        if (self.num_warmup_steps or 0) < 0:
+            raise ValueError(
+                f"--num_warmup_steps is {self.num_warmup_steps}, must not be "
+                "negative"
+            )
         if not 0 <= self.warmup_proportion <= 1:
             raise ValueError(
                 f"--warmup_proportion is {self.warmup_proportion}, "
@@ -94,11 +104,21 @@ class RunSettings:
                 f"{', '.join(OPTIMIZERS)}"
             )
 
-    def with_train_steps(self, num_examples: int) -> "RunSettings":
+    @property
+    def last_step(self) -> int:
+        """The step that this run trains to; the steps must be filled in."""
+        if self.stop_at_step is None:
+            return self.num_train_steps
+        return min(self.stop_at_step, self.num_train_steps)
+
+    def with_train_steps(self, num_examples: int | None) -> "RunSettings":
         """Fills in steps and warm-up of a fine-tuning run.
 
         N = int(num_examples / train_batch_size * num_train_epochs) and
         W = int(N * warmup_proportion), as in the original.
+
+        Args:
+          num_examples: may be None where the steps are given.
 
         Raises:
           ValueError: there would be no step at all.

@@ -1,5 +1,6 @@
 """The outer loop of a training run: resume, steps, checkpoints, logs."""
 
+import functools
 import logging
 import time
 
@@ -10,8 +11,10 @@ from bert_tf.checkpoint import (
     CheckpointManager,
     latest_checkpoint,
     load_checkpoint,
+    read_sidecar,
     read_variables,
 )
+from bert_tf.data_position import DataPosition
 from bert_tf.input_pipeline import train_batches
 from bert_tf.modeling import BertBase
 from bert_tf.progress import Progress
@@ -45,7 +48,7 @@ def train(
     settings: RunSettings,
     init_checkpoint: str | None = None,
 ) -> TrainState:
-    """Trains a model to `settings.num_train_steps`.
+    """Trains a model to `settings.last_step`.
 
     The folder's latest checkpoint is gone on from, slots, step and place in
     the data included; without one the weights come from `init_checkpoint`,
@@ -65,26 +68,29 @@ def train(
     with strategy.scope():
         optimizer = OPTIMIZERS[settings.optimizer]()
         state = TrainState.create(task, model, optimizer)
+    position = DataPosition(
+        records.paths,
+        settings.random_seed,
+        records.shuffle_buffer,
+        settings.train_batch_size,
+    )
     manager = CheckpointManager(
         settings.output_dir,
         state.global_step,
         state.tensors,
         interval=settings.save_checkpoints_steps,
         keep_max=settings.keep_checkpoint_max,
+        sidecar_fn=lambda: position.sidecar(int(state.global_step.numpy())),
     )
     restored = manager.restore_or_initialize()
+    first = int(state.global_step.numpy())
+    examples_done = position.resume(
+        first, read_sidecar(restored) if restored else None
+    )
     if restored is None:
         _initialize(model, init_checkpoint)
         manager.save(check_interval=False)
-    first = int(state.global_step.numpy())
-    dataset = train_batches(
-        records.paths,
-        task.feature_spec("train"),
-        settings.train_batch_size,
-        records.num_records,
-        settings.random_seed,
-        batches_done=first,
-    )
+    dataset = _batches(task, records, settings, examples_done)
 
     def schedule(step):
         return optimization.learning_rate_at(
@@ -108,6 +114,21 @@ def train(
     return state
 
 
+def _batches(
+    task: Task, records: RecordFiles, settings: RunSettings, examples_done: int
+) -> tf.data.Dataset:
+    return train_batches(
+        records.paths,
+        task.feature_spec("train"),
+        settings.train_batch_size,
+        records.num_records,
+        settings.random_seed,
+        examples_done=examples_done,
+        shuffle_buffer=records.shuffle_buffer,
+        complete=functools.partial(task.complete_features, "train"),
+    )
+
+
 def _initialize(model: BertBase, init_checkpoint: str | None) -> None:
     if init_checkpoint:
         load_checkpoint(model, init_checkpoint)
@@ -123,7 +144,7 @@ def _loop(
     settings: RunSettings,
     step: int,
 ) -> None:
-    last = settings.num_train_steps
+    last = settings.last_step
     writer = tf.summary.create_file_writer(settings.output_dir)
     calls = _CallSize(settings)
     with (
@@ -170,7 +191,7 @@ class _CallSize:
     def next(self, step: int) -> int:
         settings = self._settings
         stops = (
-            settings.num_train_steps - step,
+            settings.last_step - step,
             settings.save_checkpoints_steps
             - step % settings.save_checkpoints_steps,
             settings.log_every_steps - step % settings.log_every_steps,

@@ -45,13 +45,26 @@ class RecordFiles:
 
     Attributes:
       paths: TFRecord files, in order.
-      num_records: number of records in all of them.
-      num_examples: what the number of training steps is computed from.
+      num_records: number of records to read; None for training data that are
+        too large to be counted.
+      num_examples: what the number of training steps is computed from; None
+        if it is given.
+      shuffle_buffer: records held to shuffle the training data; None for all.
+      repeats: evaluation goes on at the first record after the last one
+        until `num_records` have been read.
     """
 
     paths: list[str]
-    num_records: int
-    num_examples: int
+    num_records: int | None
+    num_examples: int | None
+    shuffle_buffer: int | None = None
+    repeats: bool = False
+
+    def describe(self) -> str:
+        """Their number, for the log."""
+        if self.num_records is None:
+            return f"{len(self.paths)} record file(s)"
+        return f"{self.num_examples} examples ({self.num_records} records)"
 
 
 class Task(abc.ABC):
@@ -77,6 +90,25 @@ class Task(abc.ABC):
     @abc.abstractmethod
     def feature_spec(self, mode: str) -> FeatureSpec:
         """Features of the records of a mode."""
+
+    def complete_features(
+        self,
+        mode: str,
+        features: Mapping[str, tf.Tensor],
+        first_example: tf.Tensor,
+    ) -> Mapping[str, tf.Tensor]:
+        """Makes a batch for the model of the features of its records.
+
+        Runs in the input pipeline, on the host.
+
+        Args:
+          mode: what the batch is for.
+          features: [B, ...], B the global batch.
+          first_example: number of the batch's first example, int64 scalar;
+            counts on over all passes.
+        """
+        del mode, first_example
+        return features
 
     @abc.abstractmethod
     def splits(self, mode: str) -> list[Split]:
