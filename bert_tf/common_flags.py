@@ -35,6 +35,9 @@ def define(
     """Defines a flag unless the process has it already."""
     if name not in FLAGS:
         define_fn(name, default, help=help_text, **kwargs)
+    # --help lists the flags of the script alone, and takes this for another
+    # module's.
+    FLAGS.register_key_flag_for_module(sys.argv[0], FLAGS[name])
 
 
 def define_model_flags(max_seq_length: int = 128) -> None:

@@ -1,6 +1,7 @@
 """The place in the training data that a checkpoint remembers."""
 
 import logging
+import pathlib
 
 import pytest
 
@@ -33,7 +34,7 @@ def test_a_moved_folder_holds_the_same_data(paths, tmp_path):
     for path in paths:
         name = path.rsplit("/")[-1]
         copy = tmp_path / "moved" / name
-        copy.write_bytes(open(path, "rb").read())
+        copy.write_bytes(pathlib.Path(path).read_bytes())
         moved.append(str(copy))
     assert DataPosition(moved, 1, None, 4).resume(10, saved) == 40
 
