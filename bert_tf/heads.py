@@ -279,16 +279,15 @@ class BertForMultipleChoice(BertBase):
 
     def prepare_inputs(self, inputs):
         """Folds the choices into the batch."""
-        choices = inputs["input_ids"].shape[1]
-        folded = {
+        return {
             name: tf.reshape(x, [-1, x.shape[-1]])
             for name, x in inputs.items()
             if x.shape.rank == 3
         }
-        return {**folded, "num_choices": choices}
 
     def apply_head(self, outputs, inputs, seed):
         x = dropout(outputs["pooled_output"], HEAD_DROPOUT, seed)
         scores = _linear(x, self.output_weights, self.output_bias)
-        logits = tf.reshape(scores, [-1, inputs["num_choices"]])
+        choices = inputs["input_ids"].shape[1]
+        logits = tf.reshape(scores, [-1, choices])
         return {**outputs, "logits": logits}

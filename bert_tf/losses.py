@@ -24,6 +24,7 @@ def softmax_cross_entropy(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
       float32 [...].
     """
     logits = tf.cast(logits, tf.float32)
+    labels = tf.convert_to_tensor(labels)
     classes = tf.shape(logits)[-1]
     inside = (labels >= 0) & (labels < classes)
     loss = tf.nn.sparse_softmax_cross_entropy_with_logits(

@@ -224,7 +224,13 @@ class BertBase(keras.Model):
         inputs: Mapping[str, tf.Tensor],
         seed: tf.Tensor | None,
     ) -> dict[str, Any]:
-        """Adds the head's outputs; `seed` is for the head's dropout."""
+        """Adds the head's outputs.
+
+        Args:
+          outputs: of the encoder.
+          inputs: the model's int32 inputs, before `prepare_inputs`.
+          seed: int32 [2] for the head's dropout, or None.
+        """
         return outputs
 
     def call(
@@ -252,12 +258,12 @@ class BertBase(keras.Model):
           the head's outputs and, when asked for, `attention_probs` (list of
           [B, N, S, S]).
         """
-        inputs = self.prepare_inputs(_int32_inputs(inputs))
+        inputs = _int32_inputs(inputs)
         seeds = None
         if training:
             seeds = self._dropout_seeds(dropout_seed)
         outputs = self.bert(
-            inputs,
+            self.prepare_inputs(inputs),
             seeds=seeds,
             return_attention_probs=return_attention_probs,
         )

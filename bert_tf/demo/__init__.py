@@ -1,0 +1,1 @@
+"""A first run with no download: `python -m bert_tf.demo`."""
