@@ -9,9 +9,12 @@ import pytest
 
 from bert_tf.tasks.squad_answers import (
     AnswerSettings,
+    NbestEntry,
+    QuestionAnswer,
     WindowResult,
     answer_question,
     answer_questions,
+    with_threshold,
 )
 from bert_tf.tasks.squad_data import Paragraph, SquadExample
 from bert_tf.tasks.squad_predictions import AnswerWriter
@@ -219,3 +222,20 @@ def test_foreign_results_are_refused(featurizer):
 def test_settings_are_checked(name):
     with pytest.raises(ValueError, match=f"{name} is 0"):
         AnswerSettings(**{name: 0})
+
+
+@pytest.mark.parametrize(
+    ("texts", "odds", "threshold", "expected"),
+    [
+        (["a", ""], 2.0, 2.0, "a"),
+        (["a", ""], 2.0, 1.5, ""),
+        (["", "a"], 2.0, 3.0, "a"),
+        ([""], 2.0, 3.0, ""),
+        (["a", "b"], None, -9.0, "a"),  # version 1
+    ],
+)
+def test_another_threshold(texts, odds, threshold, expected):
+    nbest = [NbestEntry(text, 0.0, 0.0) for text in texts]
+    best_text = next((text for text in texts if text), "")
+    answer = QuestionAnswer("q", nbest[0], nbest, odds, best_text)
+    assert with_threshold(answer, threshold).best.text == expected

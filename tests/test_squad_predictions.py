@@ -5,7 +5,7 @@ import json
 import pytest
 
 from bert_tf.tasks.squad_answers import NbestEntry, QuestionAnswer
-from bert_tf.tasks.squad_predictions import AnswerWriter
+from bert_tf.tasks.squad_predictions import AnswerStore, AnswerWriter
 
 
 def _answer(qas_id, text):
@@ -73,3 +73,13 @@ def test_a_failed_run_leaves_the_old_files(tmp_path):
         raise RuntimeError
     assert [path.name for path in tmp_path.iterdir()] == ["predictions.json"]
     assert (tmp_path / "predictions.json").read_text() == "old"
+
+
+def test_store_gives_back_what_it_was_given():
+    store = AnswerStore()
+    assert list(store) == []
+    answers = [_answer(str(i), "é" * i) for i in range(3)]
+    for answer in answers:
+        store.add(answer)
+    assert list(store) == answers
+    assert list(store) == answers

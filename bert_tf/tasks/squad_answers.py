@@ -273,10 +273,27 @@ def _choose(
     if best is None:  # the original stops here
         return QuestionAnswer(qas_id, null, nbest, odds, "")
     odds = odds - best.start_logit - best.end_logit
-    is_null = odds > settings.null_score_diff_threshold
-    return QuestionAnswer(
-        qas_id, null if is_null else best, nbest, odds, best.text
+    return with_threshold(
+        QuestionAnswer(qas_id, best, nbest, odds, best.text),
+        settings.null_score_diff_threshold,
     )
+
+
+def with_threshold(answer: QuestionAnswer, threshold: float) -> QuestionAnswer:
+    """The same candidates, chosen from by another null threshold.
+
+    Args:
+      answer: a question's answer; unchanged in version 1.
+      threshold: null odds above which "" is the answer.
+
+    Returns:
+      The answer with another `best`.
+    """
+    if answer.null_odds is None or not answer.best_text:
+        return answer
+    is_null = answer.null_odds > threshold
+    best = next(entry for entry in answer.nbest if bool(entry.text) != is_null)
+    return dataclasses.replace(answer, best=best)
 
 
 def answer_questions(

@@ -3,6 +3,9 @@
 import contextlib
 import json
 import os
+import pickle
+import tempfile
+from collections.abc import Iterator
 
 from bert_tf import files
 from bert_tf.tasks.squad_answers import QuestionAnswer
@@ -20,6 +23,10 @@ class AnswerWriter:
     Args:
       output_dir: folder for the files.
       version_2_with_negative: whether there are null odds.
+
+    Attributes:
+      count: questions written.
+      paths: the files.
     """
 
     def __init__(self, output_dir: str, version_2_with_negative: bool):
@@ -27,6 +34,7 @@ class AnswerWriter:
         self._is_version_2 = version_2_with_negative
         self._stack = contextlib.ExitStack()
         self.count = 0
+        self.paths: list[str] = []
 
     def __enter__(self) -> "AnswerWriter":
         names = ["predictions.json", "nbest_predictions.json"]
@@ -38,6 +46,7 @@ class AnswerWriter:
 
     def _open(self, name: str):
         path = os.path.join(self._output_dir, name)
+        self.paths.append(path)
         return self._stack.enter_context(files.atomic_write(path))
 
     def write(self, answer: QuestionAnswer) -> None:
@@ -74,3 +83,22 @@ class AnswerWriter:
             for stream in self._json:
                 stream.write("\n}\n" if self.count else "{}\n")
         return self._stack.__exit__(kind, value, traceback)
+
+
+class AnswerStore:
+    """Answers kept in a temporary file, to be read again in order."""
+
+    def __init__(self):
+        # Lives as long as this object.
+        self._stream = tempfile.TemporaryFile()  # noqa: SIM115
+        self._count = 0
+
+    def add(self, answer: QuestionAnswer) -> None:
+        """Appends one answer."""
+        pickle.dump(answer, self._stream, pickle.HIGHEST_PROTOCOL)
+        self._count += 1
+
+    def __iter__(self) -> Iterator[QuestionAnswer]:
+        self._stream.seek(0)
+        for _ in range(self._count):
+            yield pickle.load(self._stream)

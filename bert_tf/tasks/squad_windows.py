@@ -191,6 +191,27 @@ def narrow_answer(
     return start, end
 
 
+def check_lengths(
+    max_seq_length: int, doc_stride: int, max_query_length: int
+) -> None:
+    """Refuses lengths with which no window of the context could be cut.
+
+    Raises:
+      ValueError: the longest question leaves no room for the context, or
+        windows do not move; names flags and values.
+    """
+    if max_seq_length <= max_query_length + 3:
+        raise ValueError(
+            f"--max_seq_length ({max_seq_length}) must be greater than "
+            f"--max_query_length ({max_query_length}) + 3"
+        )
+    if doc_stride < 1 or max_query_length < 0:
+        raise ValueError(
+            f"--doc_stride is {doc_stride}, expected 1 or more; "
+            f"--max_query_length is {max_query_length}, expected 0 or more"
+        )
+
+
 class SquadFeaturizer:
     """Makes the windows of questions.
 
@@ -222,16 +243,7 @@ class SquadFeaturizer:
         max_query_length: int = 64,
         is_training: bool = False,
     ):
-        if max_seq_length <= max_query_length + 3:
-            raise ValueError(
-                f"max_seq_length ({max_seq_length}) must be greater than "
-                f"max_query_length ({max_query_length}) + 3"
-            )
-        if doc_stride < 1 or max_query_length < 0:
-            raise ValueError(
-                f"doc_stride is {doc_stride}, expected 1 or more; "
-                f"max_query_length is {max_query_length}, expected 0 or more"
-            )
+        check_lengths(max_seq_length, doc_stride, max_query_length)
         if doc_stride >= max_seq_length - 3:
             _LOGGER.warning(
                 "doc_stride (%d) is longer than a window of max_seq_length "
