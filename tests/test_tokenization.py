@@ -289,18 +289,20 @@ class TestFullTokenizer:
         long = letters.tokenize_with_offsets("x " + "a" * 201 + ".")
         assert long.offsets == [(0, 1), (2, 203), (203, 204)]
 
-    def test_caches_stay_bounded(self, letters, monkeypatch):
-        monkeypatch.setattr(tokenizer, "_CACHED_WORDS", 10)
+    def test_caches_stay_bounded(self, make_tokenizer, monkeypatch):
+        monkeypatch.setattr(tokenizer, "_ID_CACHE_CHARACTERS", 100)
+        monkeypatch.setattr(tokenizer, "_SPAN_CACHE_CHARACTERS", 50)
+        full = make_tokenizer([*LETTERS, *("##" + c for c in LETTERS)])
         words = [a + b for a in LETTERS for b in LETTERS]
+        expected = [p for w in words for p in (w[0], "##" + w[1])]
         text = " ".join(words)
         for _ in range(2):
-            expected = [p for w in words for p in (w[0], "##" + w[1])]
-            assert letters.tokenize(text) == expected
-            assert letters.tokenize_with_offsets(text).tokens == expected
-        assert len(letters._ids_of_word) <= 10
-        assert len(letters._spans_of_word) <= 10
-        letters.tokenize("b" * 5000)
-        assert max(map(len, letters._ids_of_word)) <= 64
+            assert full.tokenize(text) == expected
+            assert full.tokenize_with_offsets(text).tokens == expected
+        assert 0 < len(full._ids_of_word) <= 10
+        assert 0 < len(full._spans_of_word) <= 5
+        full.tokenize("b" * 5000)
+        assert max(map(len, full._ids_of_word)) <= 64
 
     def test_text_never_brings_in_special_tokens(self, letters):
         ids = letters.tokenize_to_ids("[MASK] [SEP] [CLS] [PAD] [UNK]")

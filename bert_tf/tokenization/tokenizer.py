@@ -27,9 +27,12 @@ from bert_tf.tokenization.wordpiece import (
     WordpieceTokenizer,
 )
 
-# Bound the memory of one cache to some tens of megabytes: English books of
-# 9 MB hold about 100,000 different words, punctuation attached.
-_CACHED_WORDS = 1 << 18
+# What the caches may hold, counted in characters of their words and this many
+# more for each word: some 60 MB each for English, below 200 MB for any text.
+# Books of 9 MB hold about 100,000 different words, punctuation attached.
+_ID_CACHE_CHARACTERS = 1 << 22
+_SPAN_CACHE_CHARACTERS = 1 << 21
+_CHARACTERS_A_WORD = 8
 _CACHED_WORD_LENGTH = 64
 
 # No ideograph has a smaller code than the first of this range, and one range
@@ -52,15 +55,20 @@ _WORD = re.compile(
 class _WordCache(dict):
     """Word -> what `compute` makes of it; starts afresh when full."""
 
-    def __init__(self, compute: Callable[[str], Any]):
+    def __init__(self, compute: Callable[[str], Any], characters: int):
         super().__init__()
         self._compute = compute
+        self._characters = characters
+        self._room = characters
 
     def __missing__(self, word: str) -> Any:
         value = self._compute(word)
         if len(word) <= _CACHED_WORD_LENGTH:
-            if len(self) >= _CACHED_WORDS:
+            cost = len(word) + _CHARACTERS_A_WORD
+            if cost > self._room:
                 self.clear()
+                self._room = self._characters
+            self._room -= cost
             self[word] = value
         return value
 
@@ -112,10 +120,14 @@ class FullTokenizer:
             if piece.startswith("##")
         }
         self._longest = max(map(len, self.vocab))
-        self._ids_of_word = _WordCache(self._cut_word)
+        self._ids_of_word = _WordCache(self._cut_word, _ID_CACHE_CHARACTERS)
         # Alone a character makes one piece, or [UNK].
-        self._id_of_standalone = _WordCache(lambda c: self._cut_word(c)[0])
-        self._spans_of_word = _WordCache(self._cut_word_with_spans)
+        self._id_of_standalone = _WordCache(
+            lambda char: self._cut_word(char)[0], _ID_CACHE_CHARACTERS
+        )
+        self._spans_of_word = _WordCache(
+            self._cut_word_with_spans, _SPAN_CACHE_CHARACTERS
+        )
 
     def __reduce__(self):
         # A worker process reads the file again; caches do not travel.
