@@ -268,7 +268,7 @@ class SquadTask(Task):
 
     def predict(self, split, batches, output_dir):
         """Writes the original's files and one with character offsets."""
-        threshold = self._threshold_in_force(output_dir)
+        threshold = self.threshold_in_force(output_dir)
         if split.name in self._scored:
             # The evaluation has answered this file: the model rests.
             answers = (
@@ -299,7 +299,7 @@ class SquadTask(Task):
             json.dump(record, stream, indent=2, ensure_ascii=False)
             stream.write("\n")
 
-    def _threshold_in_force(self, output_dir: str) -> float:
+    def threshold_in_force(self, output_dir: str) -> float:
         """Given, or found best for this very checkpoint, or 0."""
         given = self.settings.null_score_diff_threshold
         path = existing(output_dir, THRESHOLD_FILE)
