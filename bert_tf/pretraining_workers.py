@@ -1,0 +1,382 @@
+"""Tasks of streaming mode, and the processes that do them.
+
+A task's result depends on its arguments and on files of the workspace, never
+on what the process did before.
+"""
+
+import collections
+import concurrent.futures
+import contextlib
+import logging
+import multiprocessing
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bert_tf import records
+from bert_tf.pretraining_corpus import (
+    Corpus,
+    CorpusBuilder,
+    TextRange,
+    TextReader,
+    count_text,
+    sha256_of,
+    token_dtype,
+)
+from bert_tf.pretraining_instances import CorpusParts, InstanceBuilder
+from bert_tf.pretraining_rows import InstanceRows, RowEncoder, row_dtype
+from bert_tf.pretraining_settings import PretrainingDataSettings
+from bert_tf.pretraining_statistics import Statistics
+from bert_tf.pretraining_vocabulary import (
+    Vocabulary,
+    load_segmenter,
+    load_tokenizer,
+    make_tokenize,
+)
+from bert_tf.pretraining_workspace import Run, Workspace
+
+_log = logging.getLogger("bert_tf")
+
+# Tokens held in memory while text is read.
+_TOKENS_HELD = 1 << 19
+# Documents between two releases of mapped pages.
+_RELEASE_EVERY = 64
+# Seconds between two lines of the log.
+_LOG_EVERY = 30.0
+# Seconds between two looks whether the parent process is there.
+_WATCH_EVERY = 1.0
+
+
+class Unit(NamedTuple):
+    """Documents `first` to `end` of the whole corpus, in all passes."""
+
+    number: int
+    first: int
+    end: int
+
+
+class Segment(NamedTuple):
+    """Part of a shard: instances by rank in a range of keys.
+
+    Attributes:
+      low: first key.
+      high: last key.
+      begin: rank, among the instances between both keys, of the first.
+      end: rank after the last.
+    """
+
+    low: int
+    high: int
+    begin: int
+    end: int
+
+
+class Shard(NamedTuple):
+    """One output file."""
+
+    number: int
+    path: str
+    segments: list[Segment]
+
+
+class Worker:
+    """Does tasks; every process has one.
+
+    Args:
+      settings: what is asked for.
+      work_dir: folder of the workspace.
+      parts: text of each part.
+    """
+
+    def __init__(
+        self,
+        settings: PretrainingDataSettings,
+        work_dir: str,
+        parts: list[list[TextRange]],
+    ):
+        self._settings = settings
+        self._workspace = Workspace(work_dir)
+        self._parts = parts
+        tokenizer = load_tokenizer(settings.vocab_file, settings.do_lower_case)
+        self.vocabulary = Vocabulary.of(tokenizer)
+        self._with_words = bool(settings.word_segmenter)
+        self._token_dtype = token_dtype(self.vocabulary.size)
+        self.row_dtype = row_dtype(
+            settings.max_seq_length, self._token_dtype, self._with_words
+        )
+        self._tokenize = make_tokenize(
+            tokenizer,
+            load_segmenter(settings.word_segmenter),
+            settings.word_segmenter,
+        )
+        self._encoder = RowEncoder(settings, self.vocabulary)
+        self._corpus: CorpusParts | None = None
+        self._rows: InstanceRows | None = None
+        self._runs: list[Run] = []
+
+    def hash_file(self, path: str) -> str:
+        """SHA-256 of an input file."""
+        return sha256_of(path)
+
+    def tokenize_part(self, part: int) -> dict[str, Any]:
+        """Step 1: text of a part -> arrays on disk."""
+        statistics = Statistics()
+        reader = TextReader(
+            self._tokenize,
+            statistics,
+            self._settings.encoding_errors == "ignore",
+        )
+        builder = CorpusBuilder(self.vocabulary.size, self._with_words)
+        paths = self._workspace.part_files(part, self._with_words)
+        flushed = 0
+        with contextlib.ExitStack() as stack:
+            streams = [
+                stack.enter_context(open(self._workspace.temporary(path), "wb"))
+                for path in paths
+            ]
+            for text in self._parts[part]:
+                for _ in reader.read(text, builder):
+                    if builder.num_tokens - flushed > _TOKENS_HELD:
+                        flushed = builder.num_tokens
+                        builder.flush(streams)
+                # A document never goes on in another file.
+                builder.end_document()
+            builder.flush(streams)
+        self._workspace.finish_part(paths)
+        sizes = [
+            builder.num_tokens,
+            builder.num_sentences,
+            builder.num_documents,
+        ]
+        corpus = self._open_part(part, sizes)
+        count_text(corpus, self.vocabulary.unk_id, statistics)
+        self._workspace.release()
+        done = {"sizes": sizes, "statistics": statistics.to_json()}
+        self._workspace.save(f"part-{part:05d}", done)
+        return done
+
+    def _open_part(self, part: int, sizes: list[int]) -> Corpus:
+        return self._workspace.open_part(
+            part, sizes, self._token_dtype, self._with_words
+        )
+
+    def corpus(self) -> CorpusParts:
+        """All parts, mapped into memory."""
+        if self._corpus is None:
+            names = [f"part-{part:05d}" for part in range(len(self._parts))]
+            self._corpus = CorpusParts(
+                [
+                    self._open_part(part, self._workspace.load(name)["sizes"])
+                    for part, name in enumerate(names)
+                ],
+                release=self._workspace.release,
+            )
+        return self._corpus
+
+    def build_unit(self, unit: Unit, capacity: int) -> dict[str, Any]:
+        """Step 2: documents -> sorted runs of at most `capacity` instances."""
+        settings, corpus = self._settings, self.corpus()
+        name = f"unit-{unit.number:06d}"
+        statistics = Statistics()
+        builder = InstanceBuilder(corpus, settings, statistics)
+        if self._rows is None:
+            self._rows = InstanceRows(self.row_dtype, capacity)
+        runs: list[list[str]] = []
+        for passing in range(settings.dupe_factor):
+            for index in range(unit.first, unit.end):
+                for _ in builder.add_document(index, passing, self._rows):
+                    self._save_run(f"{name}-{len(runs)}", runs, statistics)
+                if index % _RELEASE_EVERY == 0:
+                    corpus.release()
+        if len(self._rows):
+            self._save_run(f"{name}-{len(runs)}", runs, statistics)
+        corpus.release()
+        done = {"runs": runs, "statistics": statistics.to_json()}
+        self._workspace.save(name, done)
+        return done
+
+    def _save_run(
+        self, name: str, runs: list[list[str]], statistics: Statistics
+    ) -> None:
+        keys, rows = self._rows.take()
+        lengths = rows["length_a"].astype(np.int64) + rows["length_b"] + 3
+        statistics.add_instances(
+            lengths, rows["label"], self._settings.max_seq_length
+        )
+        if self._settings.dry_run:
+            self._encoder.count_masks(keys, rows, statistics)
+        else:
+            runs.append(self._workspace.save_run(name, keys, rows))
+
+    def runs(self, num_units: int) -> list[Run]:
+        """What step 2 left, in order."""
+        if not self._runs:
+            for number in range(num_units):
+                done = self._workspace.load(f"unit-{number:06d}")
+                self._runs += map(self._workspace.run, done["runs"])
+        return self._runs
+
+    def _records(
+        self, segment: Segment, num_units: int, statistics: Statistics
+    ) -> Iterator[tuple[bytes, int]]:
+        """Framed records of a segment, and how many they are."""
+        keys, rows = [], []
+        for run in self.runs(num_units):
+            begin, end = run.between(segment.low, segment.high)
+            if end > begin:
+                own_keys, own_rows = run.read(begin, end, self.row_dtype)
+                keys.append(own_keys)
+                rows.append(own_rows)
+        all_keys = np.concatenate(keys)
+        order = np.argsort(all_keys, kind="stable")
+        order = order[segment.begin : segment.end]
+        all_rows = np.concatenate(rows)[order]
+        del rows
+        for batch in self._encoder.encode(
+            all_keys[order], all_rows, statistics
+        ):
+            yield b"".join(map(records.frame_record, batch)), len(batch)
+
+    def encode_segment(
+        self, segment: Segment, num_units: int, path: str
+    ) -> dict[str, Any]:
+        """Step 3, a part of a shard: writes its framed records to a file."""
+        statistics = Statistics()
+        records_written = 0
+        with open(path, "wb") as stream:
+            for data, count in self._records(segment, num_units, statistics):
+                stream.write(data)
+                records_written += count
+        return {
+            "records": records_written,
+            "statistics": statistics.to_json(),
+        }
+
+    def write_shard(self, shard: Shard, num_units: int) -> dict[str, Any]:
+        """Step 3, a whole shard: writes the file."""
+        statistics = Statistics()
+        with records.RecordWriter(
+            shard.path, self._settings.compression or None
+        ) as writer:
+            for segment in shard.segments:
+                for data, count in self._records(
+                    segment, num_units, statistics
+                ):
+                    writer.write_framed(data, count)
+        return self.finish_shard(shard, writer.count, statistics)
+
+    def finish_shard(
+        self, shard: Shard, count: int, statistics: Statistics
+    ) -> dict[str, Any]:
+        """Notes that a shard's file is complete."""
+        done = {"records": count, "statistics": statistics.to_json()}
+        self._workspace.save(f"shard-{shard.number:05d}", done)
+        return done
+
+
+# The worker of this process; a forked process has its parent's.
+_worker: Worker | None = None
+
+
+def _start(parent: int, *arguments: Any) -> None:
+    """Starts a process: it ends with its parent, and has a worker."""
+    global _worker
+    threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+    if arguments:
+        _worker = Worker(*arguments)
+
+
+def _watch(parent: int) -> None:
+    """Ends this process when its parent is gone, killed for example."""
+    while os.getppid() == parent:
+        time.sleep(_WATCH_EVERY)
+    os._exit(1)
+
+
+def _do(method: str, arguments: tuple) -> Any:
+    return getattr(_worker, method)(*arguments)
+
+
+class TaskPool:
+    """Does tasks here, with one worker, or in processes.
+
+    Use as a context manager.
+
+    Args:
+      num_workers: number of processes.
+      worker: does tasks where there is one process only.
+      arguments: what the other processes make their workers of.
+    """
+
+    def __init__(self, num_workers: int, worker: Worker, arguments: tuple):
+        global _worker
+        self.num_workers = num_workers
+        self._executor = None
+        _worker = worker
+        if num_workers == 1:
+            return
+        # A fork is quick and safe here, unless TensorFlow has its threads.
+        is_fork = sys.platform == "linux" and "tensorflow" not in sys.modules
+        self._executor = concurrent.futures.ProcessPoolExecutor(
+            num_workers,
+            multiprocessing.get_context("fork" if is_fork else "spawn"),
+            _start,
+            (os.getpid(), *(() if is_fork else arguments)),
+        )
+
+    def __enter__(self) -> "TaskPool":
+        return self
+
+    def __exit__(self, *unused) -> None:
+        if self._executor is not None:
+            self._executor.shutdown(cancel_futures=True)
+
+    def run(
+        self, method: str, tasks: Iterable[tuple], what: str
+    ) -> Iterator[Any]:
+        """Yields the results of a method of `Worker`, in order.
+
+        Args:
+          method: its name.
+          tasks: its arguments.
+          what: the tasks, for the log.
+        """
+        tasks = list(tasks)
+        logged = time.monotonic()
+        for number, result in enumerate(self._results(method, tasks), 1):
+            if time.monotonic() - logged > _LOG_EVERY:
+                logged = time.monotonic()
+                _log.info("%s: %d of %d", what, number, len(tasks))
+            yield result
+
+    def _results(self, method: str, tasks: list[tuple]) -> Iterator[Any]:
+        if self._executor is None:
+            for arguments in tasks:
+                yield _do(method, arguments)
+            return
+        waiting: collections.deque = collections.deque()
+        try:
+            for arguments in tasks:
+                waiting.append(self._executor.submit(_do, method, arguments))
+                # Results not yet taken must not fill the memory.
+                if len(waiting) > 2 * self.num_workers:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        except concurrent.futures.process.BrokenProcessPool as error:
+            raise RuntimeError(
+                "a worker process was killed, most likely for want of memory: "
+                "start again, with fewer --num_workers; finished work is kept"
+            ) from error
+
+
+def default_workers() -> int:
+    """One for each core that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,229 @@
+"""Files that streaming mode keeps while it works, and finds after a kill.
+
+A piece of work is done when its JSON file is there; that file is written
+last, under another name first. What belongs to other settings or other input
+is thrown away.
+"""
+
+import json
+import logging
+import mmap
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bert_tf import files
+from bert_tf.pretraining_corpus import Corpus
+
+_log = logging.getLogger("bert_tf")
+
+# Raised whenever the meaning of files in the folder changes.
+_FORMAT = 1
+
+_ROWS_SORTED = 4096
+
+
+class Run(NamedTuple):
+    """Instances on disk, sorted by key.
+
+    Attributes:
+      keys_path: file of uint64 keys.
+      rows_path: file of rows.
+    """
+
+    keys_path: str
+    rows_path: str
+
+    @property
+    def count(self) -> int:
+        """Number of instances."""
+        return os.path.getsize(self.keys_path) // 8
+
+    def below(self, keys: np.ndarray) -> np.ndarray:
+        """Number of instances below each of some ascending keys, int64."""
+        if not self.count:
+            return np.zeros(len(keys), np.int64)
+        return np.searchsorted(np.memmap(self.keys_path, np.uint64, "r"), keys)
+
+    def between(self, low: int, high: int) -> tuple[int, int]:
+        """Range of instances whose keys are `low` to `high`."""
+        if not self.count:
+            return 0, 0
+        keys = np.memmap(self.keys_path, np.uint64, "r")
+        begin = np.searchsorted(keys, np.uint64(low))
+        return int(begin), int(np.searchsorted(keys, np.uint64(high), "right"))
+
+    def read(
+        self, begin: int, end: int, dtype: np.dtype
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Keys and rows of a range."""
+        count = end - begin
+        return (
+            np.fromfile(self.keys_path, np.uint64, count, offset=8 * begin),
+            np.fromfile(
+                self.rows_path, dtype, count, offset=dtype.itemsize * begin
+            ),
+        )
+
+
+class Workspace:
+    """The folder of temporary files.
+
+    Args:
+      path: a local folder; made where it is missing.
+    """
+
+    def __init__(self, path: str):
+        self.path = path
+        self._maps: list[mmap.mmap] = []
+
+    def _file(self, name: str) -> str:
+        return os.path.join(self.path, name)
+
+    def prepare(self, fingerprint: Mapping[str, Any]) -> bool:
+        """Makes the folder ready.
+
+        Args:
+          fingerprint: settings and input that the work depends on, as `json`
+            gives them back.
+
+        Returns:
+          True where work of an earlier, killed start is kept.
+        """
+        wanted = {"format": _FORMAT, **fingerprint}
+        found = self.load("plan")
+        if found == wanted:
+            return True
+        if os.path.isdir(self.path):
+            if found is None and os.listdir(self.path):
+                raise ValueError(
+                    f"--work_dir={self.path} holds other files; expected a "
+                    "new folder or one that an earlier start left"
+                )
+            if found is not None:
+                _log.warning(
+                    "%s was left by a start with other settings or input; "
+                    "starting afresh",
+                    self.path,
+                )
+            self.remove()
+        os.makedirs(self.path)
+        self.save("plan", wanted)
+        return False
+
+    def remove(self) -> None:
+        """Deletes the folder."""
+        self._maps.clear()
+        shutil.rmtree(self.path)
+
+    def load(self, name: str) -> Any:
+        """What `save` wrote, or None."""
+        try:
+            with open(self._file(f"{name}.json"), encoding="utf-8") as stream:
+                return json.load(stream)
+        except FileNotFoundError:
+            return None
+
+    def save(self, name: str, value: Any) -> None:
+        """Writes a JSON file, all or nothing: this piece of work is done."""
+        with files.atomic_write(self._file(f"{name}.json")) as stream:
+            json.dump(value, stream)
+
+    def part_files(self, part: int, with_words: bool) -> list[str]:
+        """Paths of a part: tokens, sentences, documents, word starts."""
+        kinds = ["tokens", "sentences", "documents", "words"]
+        return [
+            self._file(f"part-{part:05d}.{kind}")
+            for kind in kinds[: 4 if with_words else 3]
+        ]
+
+    def temporary(self, path: str) -> str:
+        """Name to write a file under before `os.replace` makes it `path`.
+
+        A process that outlives its killed parent for a moment writes to
+        names of its own.
+        """
+        return f"{path}.{os.getpid()}.tmp"
+
+    def segment_file(self, number: int) -> str:
+        """Path of the records of a part of a shard."""
+        return self._file(f"segment-{number:05d}")
+
+    def finish_part(self, paths: Sequence[str]) -> None:
+        """Joins the arrays of a part, written under temporary names.
+
+        One file holds tokens, sentences and documents, so that fewer are
+        mapped.
+        """
+        written = [self.temporary(path) for path in paths]
+        with open(written[0], "ab") as target:
+            target.write(bytes(-target.tell() % 8))
+            for path in written[1:3]:
+                with open(path, "rb") as source:
+                    shutil.copyfileobj(source, target, 1 << 20)
+                os.remove(path)
+        os.replace(written[0], paths[0])
+        if len(paths) > 3:
+            os.replace(written[3], paths[3])
+
+    def open_part(
+        self,
+        part: int,
+        sizes: Sequence[int],
+        dtype: np.dtype,
+        with_words: bool,
+    ) -> Corpus:
+        """Maps a part into memory.
+
+        Args:
+          part: its number.
+          sizes: tokens, sentences and documents in it.
+          dtype: of tokens.
+          with_words: whether word starts were written.
+        """
+        tokens, sentences, documents = sizes[0], sizes[1] + 1, sizes[2] + 1
+        paths = self.part_files(part, with_words)
+        arrays = self._map(paths[0])
+        at = -(-tokens * dtype.itemsize // 8) * 8
+        return Corpus(
+            np.frombuffer(arrays, dtype, tokens),
+            np.frombuffer(arrays, np.int64, sentences, at),
+            np.frombuffer(arrays, np.int64, documents, at + 8 * sentences),
+            np.frombuffer(self._map(paths[3]), np.uint8, tokens)
+            if with_words and tokens
+            else None,
+        )
+
+    def _map(self, path: str) -> mmap.mmap:
+        with open(path, "rb") as stream:
+            mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+        self._maps.append(mapped)
+        return mapped
+
+    def release(self) -> None:
+        """Gives mapped pages back, so that they do not count as memory."""
+        if hasattr(mmap, "MADV_DONTNEED"):
+            for mapped in self._maps:
+                mapped.madvise(mmap.MADV_DONTNEED)
+
+    def save_run(
+        self, name: str, keys: np.ndarray, rows: np.ndarray
+    ) -> list[str]:
+        """Writes instances sorted by key; returns the names of the files."""
+        order = np.argsort(keys, kind="stable")
+        names = [f"{name}.keys", f"{name}.rows"]
+        for name, values in zip(names, (keys, rows), strict=True):
+            path = self._file(name)
+            with open(self.temporary(path), "wb") as stream:
+                # Piecewise, or the rows would be held twice.
+                for at in range(0, len(order), _ROWS_SORTED):
+                    values[order[at : at + _ROWS_SORTED]].tofile(stream)
+            os.replace(self.temporary(path), path)
+        return names
+
+    def run(self, names: Sequence[str]) -> Run:
+        """A run by the names of its files."""
+        return Run(*map(self._file, names))
