@@ -34,6 +34,36 @@ def define_flags() -> None:
         "cola, mnli, mrpc, xnli and the other tasks of GLUE; custom for "
         "files of your own, with the --*_file and --*_column flags.",
     )
+    _define_custom_flags()
+    define(
+        flags.DEFINE_string,
+        "train_language",
+        "zh",
+        "xnli: language of the training file.",
+    )
+    define(
+        flags.DEFINE_list,
+        "eval_languages",
+        None,
+        "xnli: languages to evaluate and predict, each apart; by default the "
+        "language of the training.",
+    )
+    define(
+        flags.DEFINE_enum,
+        "on_bad_row",
+        "error",
+        "Rows that cannot be read stop the run, or are skipped and counted.",
+        enum_values=["error", "skip"],
+    )
+    define(
+        flags.DEFINE_bool,
+        "glue_submission",
+        False,
+        "Also write the files that the GLUE site takes.",
+    )
+
+
+def _define_custom_flags() -> None:
     for mode in ("train", "eval", "predict"):
         define(
             flags.DEFINE_string,
@@ -74,6 +104,10 @@ def define_flags() -> None:
         "custom: labels in the order of the output columns; by default those "
         "found in the training file, sorted.",
     )
+    _define_label_flags()
+
+
+def _define_label_flags() -> None:
     define(
         flags.DEFINE_enum,
         "label_kind",
@@ -92,32 +126,6 @@ def define_flags() -> None:
         "labels_are_numbers",
         False,
         "custom: label cells hold positions in --labels, from 0.",
-    )
-    define(
-        flags.DEFINE_string,
-        "train_language",
-        "zh",
-        "xnli: language of the training file.",
-    )
-    define(
-        flags.DEFINE_list,
-        "eval_languages",
-        None,
-        "xnli: languages to evaluate and predict, each apart; by default the "
-        "language of the training.",
-    )
-    define(
-        flags.DEFINE_enum,
-        "on_bad_row",
-        "error",
-        "Rows that cannot be read stop the run, or are skipped and counted.",
-        enum_values=["error", "skip"],
-    )
-    define(
-        flags.DEFINE_bool,
-        "glue_submission",
-        False,
-        "Also write the files that the GLUE site takes.",
     )
 
 

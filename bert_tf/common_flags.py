@@ -96,6 +96,11 @@ def define_run_flags(modes: Sequence[str] = ("train", "eval", "predict")):
             32 if mode == "train" else 8,
             f"Global batch size of --do_{mode}.",
         )
+    if "train" in modes:
+        _define_training_flags()
+
+
+def _define_training_flags() -> None:
     define(
         flags.DEFINE_float,
         "learning_rate",

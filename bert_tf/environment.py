@@ -1,7 +1,6 @@
 """What TensorFlow reads from the environment when it loads."""
 
 import os
-import sys
 
 
 def prepare_environment() -> None:
@@ -11,6 +10,5 @@ def prepare_environment() -> None:
     it makes training 1.4 to 1.6 times as fast. Must run before TensorFlow is
     imported, or it has no effect.
     """
-    assert "tensorflow" not in sys.modules, "TensorFlow is loaded already"
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")

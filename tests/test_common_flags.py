@@ -1,0 +1,97 @@
+"""Flags -> settings, stray arguments, errors without traceback."""
+
+import pytest
+from absl import flags
+from absl.testing import flagsaver
+
+from bert_tf import common_flags
+from bert_tf.settings import RunSettings
+
+FLAGS = flags.FLAGS
+
+
+@pytest.fixture(scope="module", autouse=True)
+def defined():
+    for _ in range(2):  # A second script in one process defines them again.
+        common_flags.define_model_flags()
+        common_flags.define_run_flags()
+        common_flags.define_epoch_flags()
+        common_flags.define_device_flags()
+
+
+@pytest.fixture(autouse=True)
+def clean():
+    with flagsaver.flagsaver():
+        yield
+
+
+def parse(*arguments):
+    left = FLAGS(["script", *arguments])
+    common_flags.start(left)
+
+
+def test_defaults_are_the_originals(tmp_path):
+    parse("--do_train", f"--output_dir={tmp_path}")
+    settings = common_flags.run_settings()
+    assert settings == RunSettings(str(tmp_path), do_train=True)
+    assert (settings.train_batch_size, settings.eval_batch_size) == (32, 8)
+    assert settings.learning_rate == 5e-5
+    assert settings.num_train_epochs == 3.0
+    assert settings.warmup_proportion == 0.1
+    assert settings.save_checkpoints_steps == 1000
+    assert settings.iterations_per_loop == 1000
+    devices = common_flags.device_settings()
+    assert not devices.use_tpu and devices.num_tpu_cores == 8
+
+
+def test_stray_argument():
+    with pytest.raises(flags.Error, match="unexpected argument 'False'"):
+        parse("--do_lower_case", "False")
+
+
+def test_required_flag():
+    parse("--do_train")
+    with pytest.raises(flags.Error, match="--output_dir must have a value"):
+        common_flags.run_settings()
+
+
+def test_run_folder_fills_in_what_is_left_out(tmp_path):
+    (tmp_path / "run.json").write_text(
+        '{"do_lower_case": false, "max_seq_length": 77}'
+    )
+    (tmp_path / "vocab.txt").write_text("")
+    (tmp_path / "bert_config.json").write_text("{}")
+    parse(f"--output_dir={tmp_path}", "--max_seq_length=33")
+    model = common_flags.model_settings()
+    assert model.vocab_file == str(tmp_path / "vocab.txt")
+    assert model.bert_config_file == str(tmp_path / "bert_config.json")
+    assert not model.do_lower_case and model.max_seq_length == 33
+
+
+def test_nothing_to_fill_in_from(tmp_path):
+    parse(f"--output_dir={tmp_path}")
+    with pytest.raises(flags.Error, match="--bert_config_file is not given"):
+        common_flags.model_settings()
+
+
+def test_command_line_is_recorded(tmp_path):
+    parse(f"--output_dir={tmp_path}", "--do_eval")
+    given = common_flags.command_line()
+    assert given["do_eval"] is True and given["output_dir"] == str(tmp_path)
+
+
+def test_our_errors_come_without_traceback(monkeypatch):
+    def run(main):
+        monkeypatch.setattr(common_flags.app, "run", lambda f: f(["x"]))
+        common_flags.run_main(main)
+
+    def ours(argv):
+        RunSettings("x")
+
+    def foreign(argv):
+        int("no number")
+
+    with pytest.raises(SystemExit, match="error: at least one of"):
+        run(ours)
+    with pytest.raises(ValueError, match="invalid literal"):
+        run(foreign)
