@@ -3,7 +3,10 @@
 Shape letters: B batch, S sequence, P predictions, V vocabulary.
 """
 
-from collections.abc import Mapping
+import dataclasses
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -11,22 +14,57 @@ import tensorflow as tf
 from bert_tf import losses
 from bert_tf.config import BertConfig
 from bert_tf.heads import BertForMaskedLM, BertForPreTraining
-from bert_tf.records import Feature, FeatureSpec, read_records
+from bert_tf.pretraining_masking import mask_batch
+from bert_tf.pretraining_settings import static_features
+from bert_tf.records import FeatureSpec
 from bert_tf.tasks.base import RecordFiles, Split, Task
+from bert_tf.tasks.pretraining_records import check_files, count_records
 
 MASKED_LM = "masked_lm_loss"
 NEXT_SENTENCE = "next_sentence_loss"
+SHUFFLE_BUFFER = 20_000
+
+_logger = logging.getLogger("bert_tf")
+
+
+@dataclasses.dataclass(frozen=True)
+class PretrainingSource:
+    """Where records come from and how they are read.
+
+    Attributes:
+      train_paths: record files to train on.
+      eval_paths: record files to evaluate on.
+      max_eval_records: evaluation ends after as many; with `eval_repeats` it
+        reads exactly as many.
+      eval_repeats: evaluation starts over at the end of the files, as in the
+        original, so that examples may count several times.
+      shuffle_buffer: records held for shuffling.
+      masked_lm_prob: share of tokens to predict, for records without masks.
+      random_seed: of the masks of such records.
+    """
+
+    train_paths: Sequence[str] = ()
+    eval_paths: Sequence[str] = ()
+    max_eval_records: int = 800
+    eval_repeats: bool = False
+    shuffle_buffer: int = SHUFFLE_BUFFER
+    masked_lm_prob: float = 0.15
+    random_seed: int = 12345
 
 
 class PretrainingTask(Task):
     """Masked LM plus next sentence on records made beforehand.
 
+    Records without masks (`create_pretraining_data.py --masking=dynamic`)
+    are recognised; their masks are drawn in the input pipeline, anew each
+    time that an example is read.
+
     Args:
       max_seq_length: S of the records.
-      max_predictions_per_seq: P of the records.
+      max_predictions_per_seq: P of the records, or of the masks drawn.
       use_next_sentence: add the next-sentence loss; without it the model has
         no such head and the pooler is not trained.
-      paths: record files, for training and evaluation alike.
+      source: the records; may be left out where only the loss is wanted.
     """
 
     name = "pretraining"
@@ -37,12 +75,13 @@ class PretrainingTask(Task):
         max_seq_length: int,
         max_predictions_per_seq: int,
         use_next_sentence: bool = True,
-        paths: list[str] | None = None,
+        source: PretrainingSource | None = None,
     ):
         self.max_seq_length = max_seq_length
         self.max_predictions_per_seq = max_predictions_per_seq
         self.use_next_sentence = use_next_sentence
-        self.paths = list(paths or ())
+        self.source = source or PretrainingSource()
+        self._specs: dict[str, FeatureSpec] = {}
 
     def create_model(self, config: BertConfig, **kwargs):
         if self.use_next_sentence:
@@ -58,41 +97,65 @@ class PretrainingTask(Task):
             )
         return shapes
 
+    # Data ---------------------------------------------------------------
+
     def feature_spec(self, mode: str) -> FeatureSpec:
-        length = (self.max_seq_length,)
-        predictions = (self.max_predictions_per_seq,)
-        return FeatureSpec(
-            [
-                Feature("input_ids", length),
-                Feature("input_mask", length),
-                Feature("segment_ids", length),
-                Feature("masked_lm_positions", predictions),
-                Feature("masked_lm_ids", predictions),
-                Feature("masked_lm_weights", predictions, "float32"),
-                Feature("next_sentence_labels", (1,)),
-            ]
+        """Features of the mode's records, once `prepare` has seen them."""
+        if mode in self._specs:
+            return self._specs[mode]
+        return static_features(
+            self.max_seq_length, self.max_predictions_per_seq
         )
 
     def splits(self, mode: str) -> list[Split]:
         return [Split(mode, mode)] if mode != "predict" else []
 
     def prepare(self, split: Split, output_dir: str) -> RecordFiles:
-        spec = self.feature_spec(split.mode)
-        hints = (
-            "; --max_seq_length and --max_predictions_per_seq must be those "
-            "the records were made with"
+        """Checks one record of each file; counts only those to evaluate."""
+        source = self.source
+        is_training = split.mode == "train"
+        paths = source.train_paths if is_training else source.eval_paths
+        paths, spec = check_files(
+            paths, self.max_seq_length, self.max_predictions_per_seq
         )
-        count = 0
-        for path in self.paths:
-            first = True
-            for record in read_records(path):
-                if first:
-                    spec.check_record(record, path, hints)
-                first = False
-                count += 1
-        if not count:
-            raise ValueError(f"--input_file: no record in {self.paths}")
-        return RecordFiles(self.paths, count, count)
+        self._specs[split.mode] = spec
+        if is_training:
+            return RecordFiles(paths, None, None, source.shuffle_buffer)
+        limit = source.max_eval_records
+        if source.eval_repeats:
+            return RecordFiles(paths, limit, limit, repeats=True)
+        found = count_records(paths, limit + 1)
+        if found > limit:
+            _logger.info(
+                "evaluating on the first %d examples, there are more: raise "
+                "--max_eval_steps to take them in",
+                limit,
+            )
+            found = limit
+        else:
+            _logger.info("evaluating on all %d examples", found)
+        return RecordFiles(paths, found, found)
+
+    def complete_features(self, mode, features, first_example):
+        """Draws masks where the records have none.
+
+        The masks of an example depend on the seed and on how many examples
+        were read before it, so that a resumed run draws the same again, and
+        each evaluation of the same files the same as the one before.
+        """
+        if "masking_vocabulary" not in features:
+            return features
+        rows = features["input_ids"].shape[0]
+        return mask_batch(
+            features,
+            epoch=0,
+            index=first_example + tf.range(rows, dtype=tf.int64),
+            seed=self.source.random_seed,
+            max_predictions_per_seq=self.max_predictions_per_seq,
+            masked_lm_prob=self.source.masked_lm_prob,
+        )
+
+    # Loss ---------------------------------------------------------------
 
     def loss_weights(self, features):
         batch = tf.shape(features["input_ids"])[0]
@@ -116,7 +179,10 @@ class PretrainingTask(Task):
             )
         return sums
 
+    # Evaluation ---------------------------------------------------------
+
     def example_outputs(self, outputs, features):
+        """Sums over the predictions of each example, float32 [B]."""
         ids = features["masked_lm_ids"]
         weights = features["masked_lm_weights"]
         logits = outputs["masked_lm_logits"]
@@ -140,27 +206,16 @@ class PretrainingTask(Task):
             )
         return results
 
+    def evaluate(self, split, batches, batch_size, output_dir):
+        """Adds up batch by batch: memory does not grow with the data."""
+        return _scores(batches)
+
     def compute_metrics(self, results, batch_size):
-        """`loss` is the mean over batches of the loss of each batch."""
-        weight = _total(results["masked_lm_weight"])
-        batch_weight = _batch_sums(results["masked_lm_weight"], batch_size)
-        batch_loss = _batch_sums(results["masked_lm_loss"], batch_size) / (
-            batch_weight + losses.MASKED_LM_EPSILON
+        size = len(results["masked_lm_weight"])
+        return _scores(
+            {name: v[at : at + batch_size] for name, v in results.items()}
+            for at in range(0, size, batch_size)
         )
-        metrics = {
-            "masked_lm_accuracy": _total(results["masked_lm_hits"]) / weight,
-            "masked_lm_loss": _total(results["masked_lm_loss"]) / weight,
-        }
-        if self.use_next_sentence:
-            loss = results["next_sentence_loss"]
-            sizes = _batch_sums(np.ones_like(loss), batch_size)
-            batch_loss += _batch_sums(loss, batch_size) / sizes
-            metrics["next_sentence_accuracy"] = np.mean(
-                results["next_sentence_hits"], dtype=np.float64
-            )
-            metrics["next_sentence_loss"] = np.mean(loss, dtype=np.float64)
-        metrics["loss"] = np.mean(batch_loss)
-        return {name: np.float32(value) for name, value in metrics.items()}
 
     def description(self):
         return {
@@ -170,10 +225,43 @@ class PretrainingTask(Task):
         }
 
 
-def _total(values: np.ndarray) -> float:
-    return float(np.sum(values, dtype=np.float64))
+def _scores(batches: Iterable[Mapping[str, np.ndarray]]) -> dict[str, Any]:
+    """The original's lines of `eval_results.txt`, without `global_step`.
 
+    `loss` is the mean over batches of each batch's training loss, whatever
+    the size of the batch; the rest are means over predictions or examples.
 
-def _batch_sums(values: np.ndarray, batch_size: int) -> np.ndarray:
-    starts = np.arange(0, len(values), batch_size)
-    return np.add.reduceat(values.astype(np.float64), starts)
+    Args:
+      batches: `example_outputs` of one batch each.
+    """
+    totals: dict[str, float] = {}
+    loss, num_batches, num_examples = 0.0, 0, 0
+    for batch in batches:
+        sums = {
+            name: float(np.sum(values, dtype=np.float64))
+            for name, values in batch.items()
+        }
+        for name, value in sums.items():
+            totals[name] = totals.get(name, 0.0) + value
+        rows = len(batch["masked_lm_weight"])
+        loss += sums["masked_lm_loss"] / (
+            sums["masked_lm_weight"] + losses.MASKED_LM_EPSILON
+        )
+        loss += sums.get("next_sentence_loss", 0.0) / rows
+        num_batches += 1
+        num_examples += rows
+    # Without any prediction the original's lines say 0 too.
+    predictions = totals["masked_lm_weight"] or 1.0
+    found = {
+        "loss": loss / num_batches,
+        "masked_lm_accuracy": totals["masked_lm_hits"] / predictions,
+        "masked_lm_loss": totals["masked_lm_loss"] / predictions,
+    }
+    if "next_sentence_loss" in totals:
+        found["next_sentence_accuracy"] = (
+            totals["next_sentence_hits"] / num_examples
+        )
+        found["next_sentence_loss"] = (
+            totals["next_sentence_loss"] / num_examples
+        )
+    return {name: np.float32(value) for name, value in found.items()}
