@@ -73,14 +73,14 @@ class ChoiceStats:
         )
         if self.empty:
             _LOGGER.warning(
-                "%s: %d choices give no piece, the first in %s",
+                "%s: %d choice(s) without pieces, the first in %s",
                 name,
                 self.empty,
                 self.first_empty,
             )
         if self.repeated:
             _LOGGER.warning(
-                "%s: %d examples offer the same choice twice, the first in %s",
+                "%s: %d example(s) with the same choice twice, the first in %s",
                 name,
                 self.repeated,
                 self.first_repeated,

@@ -121,9 +121,16 @@ def _is_blank(text: str) -> bool:
     return not text.strip(" \t")
 
 
+def _starts_document(text: str) -> bool:
+    # Whatever separates the columns of the other lines.
+    return text.split(maxsplit=1)[:1] == [DOCUMENT_START]
+
+
 def _find_separator(path: str) -> str:
     for _, text in _texts(path):
-        if not _is_blank(text) and not text.startswith("#"):
+        if not (
+            _is_blank(text) or text.startswith("#") or _starts_document(text)
+        ):
             return "\t" if "\t" in text else " "
     return " "
 
@@ -140,7 +147,7 @@ def read_lines(path: str, layout: ColumnLayout) -> Iterator[Line]:
         separator = SEPARATORS[layout.separator]
     width, first = None, 0
     for number, text in _texts(path):
-        if _is_blank(text):
+        if _is_blank(text) or _starts_document(text):
             yield Line(number, text, None, True, separator)
             continue
         if separator == "\t":
@@ -150,9 +157,6 @@ def read_lines(path: str, layout: ColumnLayout) -> Iterator[Line]:
             cells = text.split(separator)
         else:
             cells = _BLANKS.split(text.strip(" "))
-        if cells[0] == DOCUMENT_START:
-            yield Line(number, text, None, True, separator)
-            continue
         if cells[-1] in MARKS.values() and (
             len(cells) == width + 1 if width else len(cells) > 2
         ):

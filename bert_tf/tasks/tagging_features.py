@@ -177,14 +177,14 @@ class TaggingStats:
         )
         if self.cut:
             _LOGGER.warning(
-                "%s: %d words are cut off: not trained, predicted as O; "
+                "%s: %d word(s) cut off: not trained, predicted as O; "
                 "--long_sentences=window shows them to the model",
                 name,
                 self.cut,
             )
         if self.no_pieces:
             _LOGGER.warning(
-                "%s: %d words give no piece, the first in %s: not trained, "
+                "%s: %d word(s) without pieces, the first in %s: not trained, "
                 "predicted as O",
                 name,
                 self.no_pieces,
@@ -195,8 +195,8 @@ class TaggingStats:
         )
         if faults:
             _LOGGER.warning(
-                "%s: %d labels do not fit their neighbours in encoding %s, "
-                "the first on %s; they are kept as they are",
+                "%s: %d label(s) that do not fit their neighbours in encoding "
+                "%s, the first on %s; they are kept as they are",
                 name,
                 faults,
                 self.encoding.encoding,
