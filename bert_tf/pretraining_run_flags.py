@@ -20,6 +20,12 @@ _logger = logging.getLogger("bert_tf")
 
 def define_flags() -> None:
     """Flags of data, length of training and evaluation."""
+    _define_data_flags()
+    _define_step_flags()
+    _define_eval_flags()
+
+
+def _define_data_flags() -> None:
     define(
         flags.DEFINE_string,
         "input_file",
@@ -28,17 +34,32 @@ def define_flags() -> None:
         "or name@N for N shards.",
     )
     define(
-        flags.DEFINE_string,
-        "eval_input_file",
-        None,
-        "Record files for --do_eval; by default those of --input_file.",
-    )
-    define(
         flags.DEFINE_integer,
         "max_predictions_per_seq",
         20,
         "Masked tokens of an example; must be that of the records.",
     )
+    define(
+        flags.DEFINE_float,
+        "masked_lm_prob",
+        0.15,
+        "Share of tokens to predict, where the records have no masks yet.",
+    )
+    define(
+        flags.DEFINE_integer,
+        "shuffle_buffer",
+        20_000,
+        "Records held in memory for shuffling.",
+    )
+    define(
+        flags.DEFINE_bool,
+        "use_next_sentence",
+        True,
+        "Whether to train next-sentence prediction beside masked LM.",
+    )
+
+
+def _define_step_flags() -> None:
     define(
         flags.DEFINE_integer,
         "num_train_steps",
@@ -59,6 +80,15 @@ def define_flags() -> None:
         "Ends this run at an earlier step, with the learning rate of a run to "
         "--num_train_steps; for a later phase on other data.",
     )
+
+
+def _define_eval_flags() -> None:
+    define(
+        flags.DEFINE_string,
+        "eval_input_file",
+        None,
+        "Record files for --do_eval; by default those of --input_file.",
+    )
     define(
         flags.DEFINE_integer,
         "max_eval_steps",
@@ -73,24 +103,6 @@ def define_flags() -> None:
         "repeat is the original's way: exactly --max_eval_steps full batches, "
         "starting over at the end of the data.",
         enum_values=["once", "repeat"],
-    )
-    define(
-        flags.DEFINE_bool,
-        "use_next_sentence",
-        True,
-        "Whether to train next-sentence prediction beside masked LM.",
-    )
-    define(
-        flags.DEFINE_integer,
-        "shuffle_buffer",
-        20_000,
-        "Records held in memory for shuffling.",
-    )
-    define(
-        flags.DEFINE_float,
-        "masked_lm_prob",
-        0.15,
-        "Share of tokens to predict, where the records have no masks yet.",
     )
 
 
