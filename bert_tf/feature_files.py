@@ -54,6 +54,10 @@ class ExtractionSettings:
                 f"--output_format is {self.output_format!r}, expected one of "
                 f"{', '.join(FORMATS)}"
             )
+        if self.batch_size < 1:
+            raise ValueError(
+                f"--batch_size is {self.batch_size}, must be positive"
+            )
         for name in ("normalize", "print_similarity"):
             if getattr(self, name) and not self.pools:
                 raise ValueError(
@@ -85,7 +89,7 @@ class Line:
     index: int
     text: str
     row: dict[str, list[int]]
-    is_cut: bool
+    is_cut: bool = False
 
 
 def json_object(
