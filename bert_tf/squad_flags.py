@@ -5,12 +5,10 @@ from typing import Any
 from absl import flags, logging
 
 from bert_tf import run_folder
-from bert_tf.common_flags import FLAGS, define, required
+from bert_tf.common_flags import FLAGS, create_tokenizer, define, required
 from bert_tf.config import BertConfig
 from bert_tf.settings import ModelSettings
 from bert_tf.tasks.squad_settings import COUNTS, STORED, SquadSettings
-from bert_tf.tokenization import FullTokenizer, check_casing
-from bert_tf.tokenization.vocab import check_vocab_size
 
 
 def define_flags() -> None:
@@ -134,10 +132,7 @@ def create_task(
     Raises:
       ValueError: casing or vocabulary do not fit.
     """
-    check_casing(model.do_lower_case, model.init_checkpoint)
-    tokenizer = FullTokenizer(model.vocab_file, model.do_lower_case)
-    check_casing(model.do_lower_case, model.init_checkpoint, tokenizer)
-    check_vocab_size(tokenizer.vocab, config)
+    tokenizer = create_tokenizer(model, config)
 
     from bert_tf.tasks.squad import SquadTask
 

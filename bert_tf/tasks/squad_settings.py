@@ -63,7 +63,7 @@ class SquadSettings:
                 f"--count_steps_by is {self.count_steps_by!r}, expected one "
                 f"of {', '.join(COUNTS)}"
             )
-        for flag in ("train_file", "eval_file", "predict_file"):
+        for flag in ("train_file", "predict_file", "eval_file"):
             path = getattr(self, flag)
             if path and not files.exists(path):
                 raise ValueError(f"--{flag}={path}: no such file")
