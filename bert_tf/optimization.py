@@ -78,7 +78,8 @@ class AdamWeightDecay:
       beta_2: decay of the second moment.
       epsilon: added to the root of the second moment.
       no_decay: regular expressions searched in the checkpoint name.
-      bias_correction: divide the moments by 1 - beta^t, as plain Adam does.
+      bias_correction: scale the step by sqrt(1 - beta_2^t) / (1 - beta_1^t),
+        as plain Adam does (the form at the end of the paper's section 2).
     """
 
     def __init__(

@@ -151,9 +151,13 @@ def moments(gradients, name, bias_correction):
 
 
 def adam(values, gradients, name, decay, bias_correction):
+    """With bias correction in the paper's second form (end of section 2)."""
     x = values[name].copy()
-    for m, v in moments(gradients, name, bias_correction):
-        x = x - RATE * (m / (np.sqrt(v) + 1e-6) + decay * x)
+    for t, (m, v) in enumerate(moments(gradients, name, False), start=1):
+        scale = 1.0
+        if bias_correction:
+            scale = np.sqrt(1 - 0.999**t) / (1 - 0.9**t)
+        x = x - RATE * (scale * m / (np.sqrt(v) + 1e-6) + decay * x)
         yield x
 
 
