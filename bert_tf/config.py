@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bert_tf import files
+from bert_tf.huggingface_config import from_huggingface, is_huggingface
 
 # `gelu` is the tanh form, as in the original; `gelu_erf` the exact one.
 ACTIVATIONS = ("gelu", "gelu_erf", "relu", "tanh", "linear", "")
@@ -109,7 +110,10 @@ class BertConfig:
 
     @classmethod
     def from_json_file(cls, path: str | os.PathLike) -> "BertConfig":
-        """Reads `bert_config.json`."""
+        """Reads `bert_config.json`, or `config.json` of Hugging Face.
+
+        The latter's `gelu` is read as what it is, `gelu_erf`.
+        """
         path = os.fspath(path)
         if files.is_dir(path):
             raise ValueError(f"{path}: a folder, expected bert_config.json")
@@ -123,6 +127,8 @@ class BertConfig:
             raise ValueError(f"{path}: not JSON: {error}") from None
         if not isinstance(values, dict):
             raise ValueError(f"{path}: expected a JSON object")
+        if is_huggingface(values):
+            values = from_huggingface(values, path)
         return cls.from_dict(values, source=path)
 
     def to_dict(self) -> dict[str, Any]:

@@ -21,6 +21,7 @@ _HOME = {
     "latest_checkpoint": "locating",
     "list_prefixes": "locating",
     "load_checkpoint": "reading",
+    "open_checkpoint": "opening",
     "read_shapes": "reading",
     "read_sidecar": "writing",
     "read_variables": "reading",

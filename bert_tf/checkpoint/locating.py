@@ -14,6 +14,16 @@ from bert_tf.checkpoint.report import CheckpointError
 _DATA = re.compile(r"(?P<base>.+)\.data-\d{5}-of-(?P<shards>\d{5})")
 _FILE_SUFFIX = re.compile(r"(\.index|\.meta|\.data-\d{5}-of-\d{5})$")
 
+# What makes a folder one of another format; the suffixes are those of files.
+_FOREIGN_FILES = {
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+    "saved_model.pb",
+}
+_FOREIGN_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".index.json")
+
 _logger = logging.getLogger("bert_tf")
 
 
@@ -26,6 +36,19 @@ def split(path: str) -> tuple[str, str]:
     """Folder and name; the folder of a bare name is `.`."""
     folder, name = os.path.split(path)
     return folder or ".", name
+
+
+def is_foreign(path: str | os.PathLike) -> bool:
+    """Tells weights of a format other than TensorFlow's checkpoint files.
+
+    Args:
+      path: a folder with Hugging Face weights or a SavedModel, or a file of
+        such weights.
+    """
+    path = os.fspath(path)
+    if files.is_dir(path):
+        return not _FOREIGN_FILES.isdisjoint(files.list_dir(path))
+    return path.endswith(_FOREIGN_SUFFIXES) and files.exists(path)
 
 
 def _whole_names(folder: str) -> list[str]:
@@ -131,10 +154,11 @@ def resolve_checkpoint(path: str | os.PathLike) -> str:
 
     Args:
       path: a prefix, the name of one of the checkpoint's files, or a folder
-        that has one checkpoint or whose state file names the latest.
+        that has one checkpoint or whose state file names the latest. Also a
+        Hugging Face folder, the weights in it, or a SavedModel.
 
     Returns:
-      The prefix.
+      The prefix; the path itself where a format has no prefixes.
 
     Raises:
       CheckpointError: (a ValueError) no such checkpoint, part of its files
@@ -148,6 +172,8 @@ def resolve_checkpoint(path: str | os.PathLike) -> str:
     folder, base = split(prefix)
     if base and is_whole(prefix):
         return prefix
+    if not files.is_dir(path) and is_foreign(path):
+        return path
     if files.is_dir(path):
         return _only_checkpoint(path)
     if not files.is_dir(folder):
@@ -164,7 +190,9 @@ def _only_checkpoint(folder: str) -> str:
     if latest:
         return latest
     prefixes = list_prefixes(folder)
-    if len(prefixes) == 1:
+    if is_foreign(folder) and not prefixes:
+        return folder
+    if len(prefixes) == 1 and not is_foreign(folder):
         return prefixes[0]
     raise CheckpointError(
         f"{folder}: a folder with {len(prefixes)} checkpoints and no usable "

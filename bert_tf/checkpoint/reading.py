@@ -1,4 +1,4 @@
-"""Reads a checkpoint by variable name into a built model.
+"""Reads a checkpoint of any format by variable name into a built model.
 
 Values are restored in groups, and each group is freed before the next one is
 read: so a load adds little more than one group to the memory of the process,
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import tensorflow as tf
 
+from bert_tf.checkpoint.architecture import POOLER
 from bert_tf.checkpoint.locating import resolve_checkpoint
 from bert_tf.checkpoint.names import checkpoint_names, is_encoder, is_head
 from bert_tf.checkpoint.report import (
@@ -21,9 +22,12 @@ from bert_tf.checkpoint.report import (
     describe_mismatch,
     shorten,
 )
+from bert_tf.config import BertConfig
 
 if TYPE_CHECKING:
     import keras
+
+    from bert_tf.checkpoint.sources import Source
 
 _GROUP_BYTES = 64 << 20
 
@@ -49,10 +53,11 @@ def load_checkpoint(
     Args:
       model: a built model.
       path: what `resolve_checkpoint` takes: a prefix, one of the checkpoint's
-        files, or a folder.
+        files, or a folder; also of the other formats that `opening` knows.
       strict: an error if anything of the model is not in the file. Without
         it, a head may keep its random values, as it must when a task starts
-        from a pre-trained encoder; the encoder must always be in the file.
+        from a pre-trained encoder; the encoder must always be in the file,
+        save a pooler that the model does not use.
 
     Returns:
       Which variables were loaded, which are fresh, and what was not used.
@@ -62,12 +67,14 @@ def load_checkpoint(
         checkpoint, lacks variables, or has other shapes.
       ValueError: there is no such checkpoint, or the model is not built.
     """
-    config = getattr(model, "config", None)
+    unused = () if getattr(model, "uses_pooler", True) else POOLER
     return restore_variables(
         checkpoint_names(model),
         path,
-        may_be_fresh=nothing if strict else is_head,
-        config_source=getattr(config, "source", ""),
+        may_be_fresh=lambda name: (
+            name in unused or (is_head(name) and not strict)
+        ),
+        config=getattr(model, "config", None),
     )
 
 
@@ -76,7 +83,7 @@ def restore_variables(
     path: str | os.PathLike,
     *,
     may_be_fresh: Callable[[str], bool] = nothing,
-    config_source: str = "",
+    config: BertConfig | None = None,
 ) -> LoadReport:
     """Assigns a checkpoint's values to variables, by name.
 
@@ -87,7 +94,8 @@ def restore_variables(
       path: what `resolve_checkpoint` takes.
       may_be_fresh: tells of a name that the file lacks whether its variable
         may keep its value. By default none may.
-      config_source: the file of the model's config, for the error.
+      config: of the model; it must have as many heads as the checkpoint's
+        own, which no shape tells, and names its file in errors.
 
     Returns:
       The report; its `missing` is empty.
@@ -96,8 +104,9 @@ def restore_variables(
       CheckpointError: (a ValueError) see `load_checkpoint`.
       ValueError: there is no such checkpoint.
     """
-    prefix = resolve_checkpoint(path)
-    in_file = _read_index(prefix)
+    prefix, foreign, in_file = _open(path)
+    if foreign and foreign.config and config:
+        _compare(foreign.config, config, prefix)
     present = sorted(variables.keys() & in_file.keys())
     absent = sorted(variables.keys() - in_file.keys())
     wrong_shapes = {
@@ -110,13 +119,18 @@ def restore_variables(
         loaded=tuple(x for x in present if x not in wrong_shapes),
         fresh=tuple(x for x in absent if may_be_fresh(x)),
         missing=tuple(x for x in absent if not may_be_fresh(x)),
-        unused=tuple(sorted(in_file.keys() - variables.keys())),
+        unused=tuple(
+            sorted({*in_file, *_unexpected(foreign)} - variables.keys())
+        ),
     )
     if report.missing or wrong_shapes:
         raise CheckpointError(
-            describe_mismatch(report, wrong_shapes, config_source), report
+            describe_mismatch(
+                report, wrong_shapes, config.source if config else ""
+            ),
+            report,
         )
-    for names, tensors in _restore(prefix, present, in_file):
+    for names, tensors in _values(prefix, foreign, present, in_file):
         while names:
             # The list must not keep a value alive once it is assigned.
             name, value = names.pop(), tensors.pop()
@@ -143,8 +157,7 @@ def read_variables(
     Raises:
       CheckpointError: (a ValueError) damaged file, or no such variable.
     """
-    prefix = resolve_checkpoint(path)
-    in_file = _read_index(prefix)
+    prefix, foreign, in_file = _open(path)
     wanted = sorted(in_file if names is None else names)
     if unknown := [name for name in wanted if name not in in_file]:
         raise CheckpointError(
@@ -152,7 +165,7 @@ def read_variables(
         )
     return {
         name: tensor.numpy()
-        for group, tensors in _restore(prefix, wanted, in_file)
+        for group, tensors in _values(prefix, foreign, wanted, in_file)
         for name, tensor in zip(group, tensors, strict=True)
     }
 
@@ -163,14 +176,53 @@ def read_shapes(path: str | os.PathLike) -> dict[str, tuple[int, ...]]:
     Raises:
       CheckpointError: (a ValueError) no such checkpoint, or a damaged file.
     """
-    index = _read_index(resolve_checkpoint(path))
+    _, _, index = _open(path)
     return {name: shape for name, (shape, _) in index.items()}
 
 
-_Index = dict[str, tuple[tuple[int, ...], tf.DType]]
+Index = dict[str, tuple[tuple[int, ...], tf.DType]]
 
 
-def _read_index(prefix: str) -> _Index:
+def _open(path: str | os.PathLike) -> tuple[str, "Source | None", Index]:
+    """Prefix, the source if names are not the official ones, and index."""
+    from bert_tf.checkpoint.opening import open_foreign  # which needs this one
+
+    prefix = resolve_checkpoint(path)
+    foreign = open_foreign(prefix)
+    if foreign is None:
+        return prefix, None, read_index(prefix)
+    index = {
+        name: (tensor.shape, tf.as_dtype(tensor.dtype))
+        for name, tensor in foreign.tensors.items()
+    }
+    return prefix, foreign, index
+
+
+def _unexpected(foreign: "Source | None") -> tuple[str, ...]:
+    return foreign.unexpected if foreign else ()
+
+
+def _compare(own: BertConfig, config: BertConfig, path: str) -> None:
+    """Tells where a checkpoint's own config is another model's."""
+    for name in ("num_attention_heads", "hidden_act", "layer_norm_eps"):
+        found, expected = getattr(own, name), getattr(config, name)
+        if found == expected:
+            continue
+        text = (
+            f"{path}: its config has {name} {found!r}, the model "
+            f"{config.source or 'at hand'} has {expected!r}"
+        )
+        if name == "num_attention_heads":
+            raise CheckpointError(text)
+        _logger.warning("%s: outputs will differ", text)
+
+
+def read_index(prefix: str) -> Index:
+    """Shape and dtype of every entry of TensorFlow's checkpoint files.
+
+    Raises:
+      CheckpointError: (a ValueError) the index is damaged.
+    """
     try:
         # The newer tf.train.load_checkpoint globs, which not every file
         # system can do, and it takes a broken index for an absent one.
@@ -184,7 +236,7 @@ def _read_index(prefix: str) -> _Index:
     return {name: (tuple(shapes[name]), dtypes[name]) for name in shapes}
 
 
-def _groups(names: Sequence[str], in_file: _Index) -> Iterator[list[str]]:
+def _groups(names: Sequence[str], in_file: Index) -> Iterator[list[str]]:
     group: list[str] = []
     size = 0
     for name in names:
@@ -199,8 +251,19 @@ def _groups(names: Sequence[str], in_file: _Index) -> Iterator[list[str]]:
         yield group
 
 
+def _values(
+    prefix: str, foreign: "Source | None", names: Sequence[str], in_file: Index
+) -> Iterator[tuple[list[str], list[tf.Tensor]]]:
+    """Yields lists of names and of tensors that the caller may empty."""
+    if foreign is None:
+        yield from _restore(prefix, names, in_file)
+        return
+    for name in names:
+        yield [name], [tf.convert_to_tensor(foreign.tensors[name].read())]
+
+
 def _restore(
-    prefix: str, names: Sequence[str], in_file: _Index
+    prefix: str, names: Sequence[str], in_file: Index
 ) -> Iterator[tuple[list[str], list[tf.Tensor]]]:
     """Yields lists of names and of tensors that the caller may empty."""
     for group in _groups(names, in_file):
