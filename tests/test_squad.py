@@ -218,14 +218,18 @@ def test_scored_file_of_its_own(tokenizer, squad_file, tmp_path):
         assert ids == [1_000_000_000 + i for i in range(count)]
 
 
-def test_nothing_to_score_against(tokenizer, tmp_path):
+@pytest.mark.parametrize(
+    ("version_2", "answers"),
+    [(True, {}), (False, {}), (False, {"answers": []})],
+)
+def test_nothing_to_score_against(tokenizer, tmp_path, version_2, answers):
     path = tmp_path / "squad.json"
-    qa = {"id": "q1", "question": "who?"}
+    qa = {"id": "q1", "question": "who?", **answers}
     content = {"data": [{"paragraphs": [{"context": "a", "qas": [qa]}]}]}
     path.write_text(json.dumps(content))
-    task = make_task(tokenizer, str(path))
+    task = make_task(tokenizer, str(path), version_2_with_negative=version_2)
     assert prepare(task, "predict", tmp_path)[1].num_records == 1
-    with pytest.raises(ValueError, match=r"no question of .* has an answers"):
+    with pytest.raises(ValueError, match=r"no question of .* has answers"):
         prepare(task, "eval", tmp_path)
 
 

@@ -179,6 +179,7 @@ def test_several_answers_take_the_first_usable(write):
     assert example.answers == ("wrong", "Rome", "then")
     assert report.several_answers == ["q1"]
     assert "1 questions with several answers" in report.summary()
+    assert report.summary().endswith("the first in q1")
 
 
 def test_no_answer_names_question_and_flag(write):

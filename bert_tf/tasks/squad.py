@@ -62,7 +62,7 @@ class SquadTask(Task):
         self.tokenizer = tokenizer
         self._examples: dict[str, list[SquadExample]] = {}
         self._records: dict[str, RecordFiles] = {}
-        self._featurizers: dict[tuple[bool, str], SquadFeaturizer] = {}
+        self._featurizers: dict[str, SquadFeaturizer] = {}
         self._scored: dict[str, AnswerStore] = {}
 
     # Model and loss -----------------------------------------------------
@@ -113,32 +113,41 @@ class SquadTask(Task):
         path = split.name
         if path not in self._records:
             self._examples[path], _ = self.settings.read(split.mode)
+            # It counts windows from the first: each file needs its own.
+            self._featurizers[path] = self.settings.featurizer(
+                self.tokenizer, False
+            )
             also_predicted = self.settings.predict_file in (None, path)
             is_main = split.mode == "predict" or also_predicted
             name = "eval.tf_record" if is_main else "scored.tf_record"
             self._records[path] = self._write_windows(
-                self._examples[path], split, path_in(output_dir, name)
+                self._examples[path],
+                self._featurizers[path],
+                path_in(output_dir, name),
             )
         if split.mode == "eval":
             self._check_scorable(path)
         return self._records[path]
 
     def _check_scorable(self, path: str) -> None:
-        if not any(e.answers is not None for e in self._examples[path]):
+        answers = [e.answers for e in self._examples[path]]
+        if not self.settings.version_2_with_negative:
+            answers = [found or None for found in answers]
+        if all(found is None for found in answers):
             raise ValueError(
-                f"--do_eval: no question of {path} has an answers field to "
-                "score against"
+                f"--do_eval: no question of {path} has answers to score against"
             )
 
     def _prepare_training(self, split: Split, output_dir: str) -> RecordFiles:
         examples, report = self.settings.read("train")
         random.Random(_ORDER_SEED).shuffle(examples)
+        featurizer = self.settings.featurizer(self.tokenizer, True)
         records = self._write_windows(
-            examples, split, path_in(output_dir, split.record_file)
+            examples, featurizer, path_in(output_dir, split.record_file)
         )
         dropped = report.dropped + [
             SkippedExample(qas_id, "context without tokens")
-            for qas_id in self.featurizer(split).without_window
+            for qas_id in featurizer.without_window
         ]
         self._list_dropped(dropped, output_dir)
         if not records.num_records:
@@ -179,30 +188,23 @@ class SquadTask(Task):
                 path,
             )
 
-    def featurizer(self, split: Split) -> SquadFeaturizer:
-        """The one featurizer of a file; it counts windows from the first."""
-        key = split.mode == "train", split.name
-        if key not in self._featurizers:
-            self._featurizers[key] = self.settings.featurizer(
-                self.tokenizer, split.mode == "train"
-            )
-        return self._featurizers[key]
-
     def _write_windows(
-        self, examples: Sequence[SquadExample], split: Split, path: str
+        self,
+        examples: Sequence[SquadExample],
+        featurizer: SquadFeaturizer,
+        path: str,
     ) -> RecordFiles:
         count = write_records(
             path,
-            self.feature_spec(split.mode),
-            self._window_records(examples, split),
+            feature_spec(featurizer.max_seq_length, featurizer.is_training),
+            self._window_records(examples, featurizer),
         )
         return RecordFiles([path], count, len(examples))
 
     def _window_records(
-        self, examples: Sequence[SquadExample], split: Split
+        self, examples: Sequence[SquadExample], featurizer: SquadFeaturizer
     ) -> Iterator[Mapping[str, Any]]:
-        stream = self.featurizer(split).stream(examples)
-        for number, window in enumerate(stream, 1):
+        for number, window in enumerate(featurizer.stream(examples), 1):
             if number <= _LOGGED_WINDOWS:
                 _logger.info(
                     "%s: %s -> %s to %s",
@@ -233,7 +235,7 @@ class SquadTask(Task):
         """Answers as the batches come; holds one question's logits."""
         return answer_questions(
             self._examples[split.name],
-            self.featurizer(split),
+            self._featurizers[split.name],
             _window_results(batches),
             self.settings.answer_settings(threshold),
         )

@@ -170,7 +170,8 @@ class ReadReport:
             ),
         ):
             if ids:
-                parts.append(f"{len(ids)} {what}")
+                first = ids[0] if isinstance(ids[0], str) else ids[0][0]
+                parts.append(f"{len(ids)} {what}, the first in {first}")
         return f"{self.path}: " + "; ".join(parts)
 
 
