@@ -5,24 +5,32 @@ from absl import flags
 from bert_tf.common_flags import FLAGS, define, required
 from bert_tf.conversion_request import FORMATS, HEADS, Conversion
 
+_PATHS = {
+    "input": "What to convert: a checkpoint's prefix or folder (official "
+    "names, or Model Garden), a Hugging Face folder or its weights, a "
+    "SavedModel, or a .zip or .tar.gz archive with one of these.",
+    "output": "Folder to write to; with .ckpt in its name, the prefix of a "
+    "checkpoint.",
+    "bert_config_file": "bert_config.json of the model, by default the one "
+    "beside --input.",
+    "vocab_file": "vocab.txt of the model, by default the one beside --input.",
+    "report": "File to write the report on every tensor to, as JSON.",
+}
+_SWITCHES = {
+    "keep_optimizer_state": "Carry the optimizer's slots and the step over; "
+    "for tf1 only.",
+    "drop_unexpected": "Leave out weights that have no place in a BERT, "
+    "instead of stopping.",
+    "overwrite": "Replace a checkpoint that is in the output's place.",
+}
+
 
 def define_flags() -> None:
     """Flags of one conversion."""
-    define(
-        flags.DEFINE_string,
-        "input",
-        None,
-        "What to convert: a checkpoint's prefix or folder (official names, or "
-        "Model Garden), a Hugging Face folder or its weights, a SavedModel, "
-        "or a .zip or .tar.gz archive with one of these.",
-    )
-    define(
-        flags.DEFINE_string,
-        "output",
-        None,
-        "Folder to write to; with .ckpt in its name, the prefix of a "
-        "checkpoint.",
-    )
+    for name, text in _PATHS.items():
+        define(flags.DEFINE_string, name, None, text)
+    for name, text in _SWITCHES.items():
+        define(flags.DEFINE_bool, name, False, text)
     define(
         flags.DEFINE_enum,
         "output_format",
@@ -30,18 +38,6 @@ def define_flags() -> None:
         "tf1: official names. model_garden: object-based TensorFlow 2. "
         "saved_model: an encoder as on TF-Hub and Kaggle.",
         enum_values=list(FORMATS),
-    )
-    define(
-        flags.DEFINE_string,
-        "bert_config_file",
-        None,
-        "bert_config.json of the model, by default the one beside --input.",
-    )
-    define(
-        flags.DEFINE_string,
-        "vocab_file",
-        None,
-        "vocab.txt of the model, by default the one beside --input.",
     )
     define(
         flags.DEFINE_bool,
@@ -55,30 +51,6 @@ def define_flags() -> None:
         None,
         "What the head is for, where the input leaves it open.",
         enum_values=list(HEADS),
-    )
-    define(
-        flags.DEFINE_bool,
-        "keep_optimizer_state",
-        False,
-        "Carry the optimizer's slots and the step over; for tf1 only.",
-    )
-    define(
-        flags.DEFINE_bool,
-        "drop_unexpected",
-        False,
-        "Leave out weights that have no place in a BERT, instead of stopping.",
-    )
-    define(
-        flags.DEFINE_bool,
-        "overwrite",
-        False,
-        "Replace a checkpoint that is in the output's place.",
-    )
-    define(
-        flags.DEFINE_string,
-        "report",
-        None,
-        "File to write the report on every tensor to, as JSON.",
     )
 
 

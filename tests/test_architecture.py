@@ -15,8 +15,15 @@ SCRIPTS = sorted(p for p in ROOT.glob("*.py") if p.name != "setup.py")
 # Names without the leading package. A module imports from lower levels, and
 # on its own level from modules of its family: one package, or one first word.
 LEVELS = (
-    ("__init__", "environment", "files", "packing"),
     (
+        "__init__",
+        "environment",
+        "files",
+        "huggingface_config",
+        "packing",
+    ),
+    (
+        "archives",
         "config",
         "records",
         "metrics",
@@ -32,7 +39,6 @@ LEVELS = (
     (
         "checkpoint",
         "checkpoint.*",
-        "huggingface_config",
         "distribution",
         "run_folder",
         "tabular",
@@ -41,7 +47,7 @@ LEVELS = (
         "layers",
         "input_pipeline",
     ),
-    ("modeling", "pretraining_*"),
+    ("modeling", "conversion_request", "pretraining_*"),
     ("heads", "common_flags"),
     (
         "tasks",
@@ -59,12 +65,15 @@ LEVELS = (
         "evaluation",
         "train_loop",
         "batch_runner",
+        "encoder_saved_model",
         "pretraining_flags",
         "pretraining_run_flags",
         "*_flags",
     ),
     (
         "runner",
+        "conversion",
+        "conversion_*",
         "export",
         "inference",
         "inference.*",
