@@ -17,11 +17,12 @@ killed start goes on where it was. On a cluster, with Apache Beam:
 
 import functools
 
-from absl import logging
+from absl import flags, logging
 
 from bert_tf import common_flags, pretraining_flags
 
 pretraining_flags.define_flags()
+flags.adopt_module_key_flags(common_flags)  # so that --help lists them
 
 
 def main(argv):
