@@ -54,7 +54,7 @@ def write(
         written = write_model_garden(
             prefix, tensors, source.config, source.head
         )
-        return _rows(tensors, written)
+        return _rows(written)
     write_bundle(prefix, tensors)
     if GLOBAL_STEP in tensors:
         # A run that is to go on finds its checkpoint by the state file.
@@ -63,17 +63,16 @@ def write(
                 f'model_checkpoint_path: "{base}"\n'
                 f'all_model_checkpoint_paths: "{base}"\n'
             )
-    return _rows(tensors, {name: (name, x) for name, x in tensors.items()})
+    return _rows({name: (name, x) for name, x in tensors.items()})
 
 
 def _rows(
-    tensors: Mapping[str, StoredTensor],
     written: Mapping[str, tuple[str, StoredTensor]],
 ) -> tuple[Row, ...]:
     return tuple(
         Row(
             name,
-            tensors[name].source_name,
+            tensor.source_name,
             target_name,
             tuple(tensor.shape),
             tensor.change,
@@ -94,7 +93,7 @@ def _write_huggingface(
         do_lower_case=source.do_lower_case,
         vocab=source.vocab,
     )
-    return _rows(tensors, written)
+    return _rows(written)
 
 
 def _write_saved_model(
@@ -111,7 +110,7 @@ def _write_saved_model(
         vocab=source.vocab,
         record=_record(source),
     )
-    return _rows(tensors, {name: (name, x) for name, x in tensors.items()})
+    return _rows({name: (name, x) for name, x in tensors.items()})
 
 
 def _record(source: Source) -> dict[str, Any]:

@@ -11,6 +11,8 @@ tf-models-official, `official/nlp/modeling` (networks and models) and
 import re
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from bert_tf.checkpoint.architecture import (
     MASKED_LM,
     NEXT_SENTENCE,
@@ -196,14 +198,20 @@ def _add_heads(
         source.head = head
         pooler = f"{scope.removesuffix('/logits')}/pooler_dense"
         if f"{pooler}/kernel" in keys:
-            # The head has a pooler of its own, and the encoder's is unused.
-            for name in POOLER:
-                unused = source.tensors.pop(name, None)
-                if unused is not None:
-                    source.ignored[unused.source_name] = (
-                        "never trained: the head has a pooler of its own"
-                    )
+            encoders = [source.tensors.pop(x, None) for x in POOLER]
             _take(source, rest, keys, pooler, POOLER, transpose=False)
+            for name, other in zip(POOLER, encoders, strict=True):
+                if other is not None:
+                    source.ignored[other.source_name] = _why_not(
+                        other, source.tensors[name]
+                    )
+
+
+def _why_not(encoders: StoredTensor, heads: StoredTensor) -> str:
+    """Why the encoder's pooler is not the one to take."""
+    if np.array_equal(encoders.read(), heads.read()):
+        return f"the same values as {heads.source_name}"
+    return "never used: the head has a pooler of its own"
 
 
 def _is_nested(keys: Mapping[str, str], scope: str) -> bool:

@@ -14,6 +14,7 @@ from bert_tf.checkpoint.architecture import (
     POOLER,
     ROOT,
     SPAN,
+    USE_POOLER,
 )
 from bert_tf.checkpoint.locating import split
 from bert_tf.checkpoint.model_garden import LOGITS, garden_name
@@ -21,6 +22,8 @@ from bert_tf.checkpoint.object_graph import GRAPH_KEY, Leaf, Tree, build_graph
 from bert_tf.checkpoint.sources import StoredTensor
 from bert_tf.checkpoint.tensor_bundle import scalar, write_bundle
 from bert_tf.config import BertConfig
+
+_COPY = "copy of "
 
 
 def _expanded(name: str, shape: tuple[int, ...], heads: int) -> tuple[int, ...]:
@@ -59,6 +62,10 @@ def write_model_garden(
         else:
             shape = _expanded(garden_name(name), tensor.shape, heads)
             written[name] = tensor.reshaped(shape)
+    if POOLER[0] in tensors and head in USE_POOLER:
+        # Heads there have a pooler apart from the encoder's; one variable
+        # could be restored into only one of both.
+        written |= {_COPY + name: written[name] for name in POOLER}
     tree = _objects(written, config.num_hidden_layers, head)
     graph, keys = build_graph(tree)
     prefix = os.fspath(prefix)
@@ -151,9 +158,14 @@ def _objects(
             project = _dense(
                 NEXT_SENTENCE[0], "bert/next_sentence/logits", NEXT_SENTENCE[1]
             )
-            classifier: Tree = {"out_proj": project, "dense": pooler}
+            own = _dense(
+                _COPY + POOLER[0],
+                "bert/next_sentence/pooler_dense",
+                _COPY + POOLER[1],
+            )
+            classifier: Tree = {"out_proj": project, "dense": own}
             model["classification_heads"] = {"0": classifier}
-            root["next_sentence.pooler_dense"] = pooler
+            root["next_sentence.pooler_dense"] = own
         root["model"] = model
     elif head == "question_answering":
         dense = _dense(SPAN[0], LOGITS, SPAN[1])
@@ -164,10 +176,15 @@ def _objects(
         root["model"] = _task_model(encoder, dense, "classifier")
     elif head is not None:
         project = _dense(ROOT[0], "sentence_prediction/logits", ROOT[1])
-        root["model"] = _task_model(
-            encoder, {"out_proj": project, "dense": pooler}, "classifier"
+        own = _dense(
+            _COPY + POOLER[0],
+            "sentence_prediction/pooler_dense",
+            _COPY + POOLER[1],
         )
-        root["sentence_prediction.pooler_dense"] = pooler
+        root["model"] = _task_model(
+            encoder, {"out_proj": project, "dense": own}, "classifier"
+        )
+        root["sentence_prediction.pooler_dense"] = own
     if POOLER[0] not in tensors:
         _forget(root, pooler)
     return root
