@@ -7,8 +7,10 @@ from setuptools import find_packages, setup
 SCRIPTS = [
     "create_pretraining_data",
     "run_classifier",
+    "run_multiple_choice",
     "run_pretraining",
     "run_squad",
+    "run_tagging",
 ]
 
 setup(
@@ -39,7 +41,7 @@ setup(
         "tqdm>=4.60",
     ],
     extras_require={
-        "test": ["pytest>=8", "ruff>=0.6"],
+        "test": ["pytest>=8", "ruff>=0.6", "seqeval>=1.2"],
         "beam": ["apache-beam>=2.60"],
         "chinese": ["jieba>=0.42"],
     },

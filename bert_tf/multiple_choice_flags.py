@@ -110,7 +110,8 @@ def _path(mode: str, name: str) -> str:
     if not path and name in DATA_SETS:
         path = getattr(DATA_SETS[name], f"{mode}_file")
         common_flags.required("data_dir")
-    path = path or common_flags.required(f"{mode}_file")
+    if not path:
+        raise ValueError(f"--do_{mode} needs --{mode}_file")
     if not FLAGS.data_dir or os.path.isabs(path):
         return path
     return run_folder.path_in(FLAGS.data_dir, path)

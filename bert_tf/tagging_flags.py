@@ -72,7 +72,9 @@ def define_flags() -> None:
 
 
 def _path(mode: str) -> str:
-    path = common_flags.required(f"{mode}_file")
+    path = getattr(FLAGS, f"{mode}_file")
+    if not path:
+        raise ValueError(f"--do_{mode} needs --{mode}_file")
     if not FLAGS.data_dir or os.path.isabs(path):
         return path
     return run_folder.path_in(FLAGS.data_dir, path)
