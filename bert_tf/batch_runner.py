@@ -6,6 +6,7 @@ Shape letters: B rows of a batch, S its padded length.
 import collections
 import functools
 import itertools
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -22,21 +23,54 @@ from bert_tf.length_batches import (
 from bert_tf.modeling import BertBase
 
 # Compiling costs as much as some hundred calls gain, so it waits until a
-# shape has shown that it comes again and again.
+# shape has shown that it comes again and again. The least of some times
+# says how fast a program is, whatever else the machine does.
 _CALLS_BEFORE_XLA = 32
+_TIMED_CALLS = 8
 _WINDOW_ROWS = 1024
 
 Outputs = Mapping[str, Any]
 Features = Mapping[str, tf.Tensor]
 
 
+class ProgramTrial:
+    """Finds out whether one shape's program is quicker compiled by XLA.
+
+    It is on processors without AVX512 and on most accelerators; where oneDNN
+    has better kernels than XLA it is not.
+    """
+
+    def __init__(self):
+        self._times: dict[bool, list[float]] = {False: [], True: []}
+        self._choice: bool | None = None
+
+    def choose(self) -> bool:
+        """Whether the next call should run the compiled program."""
+        if self._choice is not None:
+            return self._choice
+        return len(self._times[False]) >= _CALLS_BEFORE_XLA
+
+    def add(self, compiled: bool, seconds: float) -> None:
+        """Takes note of a call; enough of them settle the choice."""
+        if self._choice is not None:
+            return
+        times = self._times[compiled]
+        times.append(seconds)
+        # The first calls of each program include making it.
+        if compiled and len(times) > _TIMED_CALLS:
+            plain, ours = (
+                min(self._times[kind][-_TIMED_CALLS:]) for kind in (False, True)
+            )
+            self._choice = ours < plain
+
+
 class BatchRunner:
     """A loaded model, ready for rows of features.
 
-    One graph with free shapes serves all batches. A single row is a small
-    computation, for which programs compiled by XLA are quicker on a CPU; for
-    large batches the kernels of oneDNN are (see `environment.py`). Both give
-    the same values but for rounding.
+    One graph with free shapes serves all batches; the kernels of oneDNN make
+    it quick on a CPU (see `environment.py`). A single row is so small a
+    computation that a program compiled by XLA for its length may be quicker.
+    Both give the same values but for rounding.
 
     Args:
       model: all of its variables loaded.
@@ -44,7 +78,8 @@ class BatchRunner:
         of each row. Runs on the device.
       max_seq_length: longest row, and the longest padded length.
       xla: compile the program for single rows: True at once, False never,
-        None when one of a length has come many times.
+        None tries both when rows of one length have come many times, and
+        stays with the quicker one.
       strategy: devices to share each batch; the current one by default. XLA
         is not used with several replicas.
       fixed_length: pad every batch to `max_seq_length` and `max_rows`, for
@@ -81,7 +116,7 @@ class BatchRunner:
         )
         self._select = select
         self._graphs: dict[str, Callable] = {}
-        self._calls: collections.Counter = collections.Counter()
+        self._trials = collections.defaultdict(ProgramTrial)
 
     def map(self, rows: Sequence[Row]) -> list[dict[str, np.ndarray]]:
         """Computes rows, batches of like lengths at a time.
@@ -123,18 +158,21 @@ class BatchRunner:
         if replicas > 1 or self.fixed_length:
             outputs = self._run_on_replicas(features, replicas)
         else:
-            graph = self._graph(features, self._worth_compiling(features))
-            outputs = {
-                name: value.numpy() for name, value in graph(features).items()
-            }
+            outputs = self._run_here(features)
         return {name: value[:count] for name, value in outputs.items()}
 
-    def _worth_compiling(self, features: Mapping[str, np.ndarray]) -> bool:
-        if len(features["input_ids"]) > 1 or self.xla is not None:
-            return bool(self.xla) and len(features["input_ids"]) == 1
-        shape = tuple(x.shape[1] for x in features.values())
-        self._calls[shape] += 1
-        return self._calls[shape] > _CALLS_BEFORE_XLA
+    def _run_here(self, features) -> dict[str, np.ndarray]:
+        trial = None
+        compiled = bool(self.xla) and len(features["input_ids"]) == 1
+        if self.xla is None and len(features["input_ids"]) == 1:
+            trial = self._trials[tuple(x.shape for x in features.values())]
+            compiled = trial.choose()
+        start = time.perf_counter()
+        outputs = self._graph(features, compiled)(features)
+        outputs = {name: value.numpy() for name, value in outputs.items()}
+        if trial is not None:
+            trial.add(compiled, time.perf_counter() - start)
+        return outputs
 
     def _graph(self, features, compiled: bool) -> Callable:
         """The function for all shapes; XLA compiles it for each one."""

@@ -1,11 +1,14 @@
-"""A model applied to rows of any length."""
+"""A model applied to rows of any length.
+
+`test_run_extract_features` has the test on two replicas.
+"""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from bert_tf import batch_runner
-from bert_tf.batch_runner import BatchRunner
+from bert_tf.batch_runner import BatchRunner, ProgramTrial
 from bert_tf.config import BertConfig
 from bert_tf.modeling import BertModel
 
@@ -89,18 +92,6 @@ def test_values_depend_on_neither_batch_nor_padding(
     check(runner.map(rows), rows, expected)
 
 
-def test_replicas_share_each_batch(model, rows, expected):
-    cpus = tf.config.list_logical_devices("CPU")
-    if len(cpus) < 2:
-        pytest.skip("one logical CPU device: see test_run_extract_features")
-    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
-    with strategy.scope():
-        copy = BertModel(CONFIG)
-    copy.set_weights(model.get_weights())
-    runner = BatchRunner(copy, select, 24, strategy=strategy, max_rows=4)
-    check(runner.map(rows), rows, expected)
-
-
 def test_stream_reads_no_further_than_its_window(model, rows, expected):
     read = []
 
@@ -138,8 +129,8 @@ def test_other_features_go_along(model):
     )
 
 
-def compiled_shapes(runner):
-    return [graph for graph in runner._graphs if graph == "xla"]
+def uses_xla(runner):
+    return "xla" in runner._graphs
 
 
 def test_only_single_rows_that_come_again_are_compiled(
@@ -151,13 +142,30 @@ def test_only_single_rows_that_come_again_are_compiled(
         runner.map(rows[:2] * 9)
     for row in rows[:2] * 2:
         runner.map([row])
-    assert not compiled_shapes(runner)
+    assert not uses_xla(runner)
     runner.map([rows[0]])
-    assert compiled_shapes(runner)
+    assert uses_xla(runner)
     never = BatchRunner(model, select, 24, xla=False)
     for _ in range(4):
         never.map([rows[0]])
-    assert not compiled_shapes(never)
+    assert not uses_xla(never)
+
+
+@pytest.mark.parametrize("compiled_is_quicker", [False, True])
+def test_the_quicker_program_is_kept(compiled_is_quicker):
+    trial = ProgramTrial()
+    seconds = {False: 0.2, True: 0.1 if compiled_is_quicker else 0.3}
+    tried = []
+    for call in range(100):
+        compiled = trial.choose()
+        # The first call of each program takes long; some calls are slowed
+        # down by others.
+        first = compiled not in tried
+        tried.append(compiled)
+        trial.add(compiled, seconds[compiled] + 9 * first + call % 3)
+    assert not any(tried[:32])
+    assert all(tried[32:41])
+    assert set(tried[41:]) == {compiled_is_quicker}
 
 
 def test_one_graph_serves_all_shapes(model, rows):

@@ -44,7 +44,8 @@ class Predictor(abc.ABC):
       max_seq_length: longest input in pieces; by default that of the run.
       checkpoint: another checkpoint than the folder's own.
       xla: compile the program for single inputs: True at once, False never,
-        None once inputs of one length have come many times.
+        None if that is found quicker, once inputs of one length have come
+        many times.
       batch_tokens: most pieces in a batch, padding included.
 
     Attributes:
