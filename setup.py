@@ -5,6 +5,7 @@ import pathlib
 from setuptools import find_packages, setup
 
 SCRIPTS = [
+    "convert_checkpoint",
     "create_pretraining_data",
     "run_classifier",
     "run_multiple_choice",
@@ -37,6 +38,7 @@ setup(
         "tf-models-official~=2.20.0",
         "absl-py>=1.4",
         "google-crc32c>=1.5",
+        "ml-dtypes>=0.4",
         "numpy>=1.26",
         "tqdm>=4.60",
     ],

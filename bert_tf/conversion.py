@@ -11,9 +11,12 @@ import os
 import tempfile
 from collections.abc import Iterator
 
+import numpy as np
+
 from bert_tf import archives, files, run_folder
 from bert_tf.checkpoint import opening
 from bert_tf.checkpoint.architecture import (
+    POOLER,
     ROOT_HEADS,
     USE_POOLER,
     all_names,
@@ -64,6 +67,10 @@ def convert(request: Conversion) -> ConversionReport:
             raise CheckpointError(
                 f"{source.path}: no pooler, which the head {source.head} needs"
             )
+        if missing and request.new_pooler:
+            tensors |= _new_pooler(config)
+            source.notes.append("the pooler is new, with random values")
+            missing = []
         _check_labels(source, shapes)
         _check_output(request, source)
         rows = write(source, tensors, request.output, request.output_format)
@@ -91,7 +98,10 @@ def _folder(path: str) -> Iterator[str]:
         yield path
         return
     with archives.unpacked(path) as folder:
-        yield folder
+        try:
+            yield folder
+        except ValueError as error:
+            raise ValueError(f"{path}, unpacked: {error}") from error
 
 
 # What lies beside the weights ------------------------------------------------
@@ -208,6 +218,20 @@ def _weights(source: Source, request: Conversion) -> dict[str, StoredTensor]:
     for name in unexpected:
         source.ignored[name] = "unexpected, left out as asked for"
     return tensors
+
+
+def _new_pooler(config: BertConfig) -> dict[str, StoredTensor]:
+    """Truncated normal and zeros, as every new layer of a BERT has."""
+    size, stddev = config.hidden_size, config.initializer_range
+    rng = np.random.default_rng(12345)
+    kernel = rng.standard_normal((size, size))
+    while (beyond := np.abs(kernel) > 2).any():
+        kernel[beyond] = rng.standard_normal(beyond.sum())
+    values = ((kernel * stddev).astype("f4"), np.zeros(size, "f4"))
+    return {
+        name: StoredTensor("(new)", x.dtype, x.shape, lambda x=x: x)
+        for name, x in zip(POOLER, values, strict=True)
+    }
 
 
 def _head_hint(

@@ -21,6 +21,8 @@ _SWITCHES = {
     "for tf1 only.",
     "drop_unexpected": "Leave out weights that have no place in a BERT, "
     "instead of stopping.",
+    "new_pooler": "Give a model without a pooler a new one of random values, "
+    "to start a classifier from.",
     "overwrite": "Replace a checkpoint that is in the output's place.",
 }
 

@@ -24,6 +24,8 @@ class Conversion:
         its classifier is for.
       keep_optimizer_state: carry slots and step over; only for `tf1`.
       drop_unexpected: leave out weights that no BERT has, instead of stopping.
+      new_pooler: give a model without a pooler one of random values, as a
+        classifier needs that starts from a masked language model.
       overwrite: replace what is in the output's place.
     """
 
@@ -36,6 +38,7 @@ class Conversion:
     head: str | None = None
     keep_optimizer_state: bool = False
     drop_unexpected: bool = False
+    new_pooler: bool = False
     overwrite: bool = False
 
     def __post_init__(self):

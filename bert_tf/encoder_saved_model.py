@@ -106,16 +106,21 @@ def _trackable(tensors: Mapping[str, StoredTensor], config: BertConfig):
         }
 
     def serve(inputs):
-        outputs = encode(inputs)
-        del outputs["encoder_outputs"]  # a list, which no signature has
-        return outputs
+        outputs = root.__call__(inputs)
+        # No signature can give the list of all layers.
+        return {x: outputs[x] for x in outputs if x != "encoder_outputs"}
+
+    def list_variables(target, prefixes):
+        """What `KerasLayer` asks of what it wraps."""
+        found = [x for n, x in variables.items() if n.startswith(prefixes)]
+        target.variables = target.trainable_variables = found
+        target.regularization_losses = []
 
     root = tf.train.Checkpoint()
     for name in sorted(variables):
         # Under its official name, so that it is found again.
         setattr(root, name, variables[name])
-    root.variables = root.trainable_variables = list(variables.values())
-    root.regularization_losses = []
+    list_variables(root, "bert/")
     specs = {
         name: tf.TensorSpec([None, None], tf.int32, name) for name in _INPUTS
     }
@@ -123,6 +128,7 @@ def _trackable(tensors: Mapping[str, StoredTensor], config: BertConfig):
     if has_masked_lm:
         specs[_POSITIONS] = tf.TensorSpec([None, None], tf.int32, _POSITIONS)
         root.mlm = tf.train.Checkpoint()
+        list_variables(root.mlm, ("bert/", "cls/predictions/"))
         root.mlm.__call__ = _traced(predict_masked, specs)
         del specs[_POSITIONS]
     signature = tf.function(serve, autograph=False)
