@@ -7,6 +7,7 @@ from setuptools import find_packages, setup
 SCRIPTS = [
     "convert_checkpoint",
     "create_pretraining_data",
+    "extract_features",
     "run_classifier",
     "run_multiple_choice",
     "run_pretraining",

@@ -9,7 +9,12 @@ from bert_tf.settings import ModelSettings
 
 
 def define_flags() -> None:
-    """Flags of files, model and output."""
+    """Flags of `extract_features.py`, but for those of devices."""
+    _define_input_flags()
+    _define_output_flags()
+
+
+def _define_input_flags() -> None:
     for name, text in (
         (
             "input_file",
@@ -24,13 +29,6 @@ def define_flags() -> None:
         ),
     ):
         define(flags.DEFINE_string, name, None, text)
-    define(
-        flags.DEFINE_list,
-        "layers",
-        "-1,-2,-3,-4",
-        "Layers to write, in this order: 0 is the first, -1 the last, and "
-        "'embeddings' what goes into the first.",
-    )
     define(
         flags.DEFINE_integer,
         "max_seq_length",
@@ -51,6 +49,16 @@ def define_flags() -> None:
         "use_one_hot_embeddings",
         False,
         "Look words up by a matrix product: quicker on a TPU.",
+    )
+
+
+def _define_output_flags() -> None:
+    define(
+        flags.DEFINE_list,
+        "layers",
+        "-1,-2,-3,-4",
+        "Layers to write, in this order: 0 is the first, -1 the last, and "
+        "'embeddings' what goes into the first.",
     )
     define(
         flags.DEFINE_enum,

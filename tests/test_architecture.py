@@ -47,7 +47,7 @@ LEVELS = (
         "layers",
         "input_pipeline",
     ),
-    ("modeling", "conversion_request", "pretraining_*"),
+    ("modeling", "conversion_request", "feature_files", "pretraining_*"),
     ("heads", "common_flags"),
     (
         "tasks",

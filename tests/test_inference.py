@@ -173,7 +173,7 @@ def test_casing_is_judged_and_told(
     assert "does not say its casing" not in caplog.text
 
 
-def test_casing_of_the_config_counts(tmp_path, folders):
+def test_casing_of_the_config_counts(tmp_path, folders, caplog):
     (folder := tmp_path / "uncased_model").mkdir()
     for path in folders["released"].iterdir():
         (folder / path.name).write_bytes(path.read_bytes())
@@ -182,6 +182,19 @@ def test_casing_of_the_config_counts(tmp_path, folders):
     found = open_model_folder(folder)
     assert found.tokenizer.do_lower_case is False
     assert found.casing_source == "config"
+    assert "does not say its casing" not in caplog.text
+
+
+def test_hugging_face_folders_will_do(tmp_path, folders):
+    (folder := tmp_path / "model").mkdir()
+    for path in folders["released"].iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    (folder / "bert_config.json").rename(folder / "config.json")
+    (folder / "tokenizer_config.json").write_text('{"do_lower_case": false}')
+    found = open_model_folder(folder)
+    assert found.config == CONFIG
+    assert found.tokenizer.do_lower_case is False
+    assert found.casing_source == "tokenizer_config.json"
 
 
 def test_released_name_contradicts_casing(tmp_path):

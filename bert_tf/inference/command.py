@@ -10,7 +10,8 @@ import logging
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
-_PAIR = "a pair has %(separator)r between its texts"
+from bert_tf.pooling import STRATEGIES
+
 _INTERACTIVE_WINDOW = 1
 _WINDOW = 1024
 
@@ -57,28 +58,28 @@ def _pair_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def create_parser() -> argparse.ArgumentParser:
-    """The parser of all commands."""
-    parser = argparse.ArgumentParser(
-        prog="python -m bert_tf.inference",
-        description="Uses a model on texts given as arguments or, without "
-        "any, as lines of the standard input. Prints one line for each.",
-    )
-    commands = parser.add_subparsers(dest="command", required=True)
-
+def _add_fill_mask(commands) -> None:
     one = commands.add_parser("fill-mask", help="words for [MASK] in a text")
     _common(one, "a text with [MASK] in it")
     one.add_argument("--top_k", type=int, default=5, help="words for each mask")
     one.add_argument(
-        "--targets", nargs="+", help="judge only these pieces (put it last)"
+        "--target",
+        dest="targets",
+        action="append",
+        metavar="PIECE",
+        help="judge only this piece of the vocabulary; repeatable",
     )
 
+
+def _add_next_sentence(commands) -> None:
     one = commands.add_parser(
         "next-sentence", help="whether the second text follows the first"
     )
     _common(one, "first text ||| second text")
     _pair_option(one)
 
+
+def _add_classify(commands) -> None:
     one = commands.add_parser("classify", help="the label of a text or pair")
     _common(one, "a text, or: first text ||| second text")
     _pair_option(one)
@@ -95,9 +96,13 @@ def create_parser() -> argparse.ArgumentParser:
         help="smallest probability of a label, in multi-label",
     )
 
+
+def _add_tag(commands) -> None:
     one = commands.add_parser("tag", help="a label for each word")
     _common(one, "a sentence")
 
+
+def _add_answer(commands) -> None:
     one = commands.add_parser("answer", help="the answer to a question")
     _common(one, "question ||| context, or a question with --context_file")
     _pair_option(one)
@@ -105,13 +110,15 @@ def create_parser() -> argparse.ArgumentParser:
         "--context_file", help="UTF-8 text that answers every question"
     )
 
+
+def _add_embed(commands) -> None:
     one = commands.add_parser("embed", help="a vector for each text")
     _common(one, "a text, or: first text ||| second text")
     _pair_option(one)
     one.add_argument(
         "--pooling",
         default="mean",
-        choices=("cls", "mean", "max", "pooled"),
+        choices=STRATEGIES,
         help="how vectors of pieces become one (default: %(default)s)",
     )
     one.add_argument(
@@ -130,6 +137,25 @@ def create_parser() -> argparse.ArgumentParser:
         action="store_true",
         help="print how alike the texts are in place of the vectors",
     )
+
+
+def create_parser() -> argparse.ArgumentParser:
+    """The parser of all commands."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bert_tf.inference",
+        description="Uses a model on texts given as arguments or, without "
+        "any, as lines of the standard input. Prints one line for each.",
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    for add in (
+        _add_fill_mask,
+        _add_next_sentence,
+        _add_classify,
+        _add_tag,
+        _add_answer,
+        _add_embed,
+    ):
+        add(commands)
     return parser
 
 

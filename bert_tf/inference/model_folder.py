@@ -1,6 +1,7 @@
 """What a folder with a model holds, found without TensorFlow."""
 
 import dataclasses
+import json
 import logging
 import os
 import re
@@ -14,11 +15,14 @@ from bert_tf.tokenization.vocab import check_vocab_size
 
 _logger = logging.getLogger("bert_tf")
 
+_HUGGING_FACE_CONFIG = "config.json"
+_HUGGING_FACE_TOKENIZER = "tokenizer_config.json"
 # Released folders that say in another way that their text is lower-cased.
 _LOWER_CASED_RELEASES = ("chinese_L-12_H-768_A-12", "multilingual_L-12_H-768")
 # Vocabularies of lower-cased models hold at most 0.01% of entries that
 # lower-casing would change, those of cased ones at least 17%.
 _CASED_SHARE = 0.01
+_GUESSES = ("folder name", "vocabulary")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +83,8 @@ def open_model_folder(
 
     Args:
       path: a run folder (with `run.json`), or a folder with
-        `bert_config.json`, `vocab.txt` and a checkpoint, as released.
+        `bert_config.json`, `vocab.txt` and a checkpoint, as released; a
+        Hugging Face folder with `config.json` and `vocab.txt` will do.
       do_lower_case: None takes what the run has stored; a folder without
         that is judged by its config, its name and its vocabulary, and a
         warning says how.
@@ -96,7 +101,10 @@ def open_model_folder(
     path = os.fspath(path)
     if not files.is_dir(path):
         raise ValueError(f"{path}: no such folder, expected one with a model")
-    config = BertConfig.from_json_file(_needed(path, run_folder.CONFIG_FILE))
+    config_file = run_folder.existing(path, _HUGGING_FACE_CONFIG)
+    if config_file is None or run_folder.existing(path, run_folder.CONFIG_FILE):
+        config_file = _needed(path, run_folder.CONFIG_FILE)
+    config = BertConfig.from_json_file(config_file)
     vocab_file = _needed(path, run_folder.VOCAB_FILE)
     prefix = resolve_checkpoint(checkpoint or path)
     run = run_folder.read_run(path)
@@ -107,7 +115,7 @@ def open_model_folder(
     tokenizer = FullTokenizer(vocab_file, casing, never_split)
     check_casing(casing, None, tokenizer)
     check_vocab_size(tokenizer.vocab, config)
-    if do_lower_case is None and source != run_folder.RUN_FILE:
+    if source in _GUESSES:
         _logger.warning(
             "%s does not say its casing; do_lower_case=%s, by its %s. Give "
             "do_lower_case if that is wrong",
@@ -144,9 +152,16 @@ def _find_casing(
     folder: str, config: BertConfig, vocab_file: str, run: dict[str, Any]
 ) -> tuple[bool, str]:
     """Casing, and where it was found."""
+    tokenizer_config = {}
+    if path := run_folder.existing(folder, _HUGGING_FACE_TOKENIZER):
+        try:
+            tokenizer_config = json.loads(files.read_bytes(path))
+        except ValueError as error:
+            raise ValueError(f"{path}: not JSON: {error}") from None
     for values, source in (
         (run, run_folder.RUN_FILE),
         (config.extra, "config"),
+        (tokenizer_config, _HUGGING_FACE_TOKENIZER),
     ):
         if isinstance(values.get("do_lower_case"), bool):
             return values["do_lower_case"], source
