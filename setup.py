@@ -27,6 +27,7 @@ setup(
     python_requires=">=3.10,<3.14",
     packages=find_packages(include=["bert_tf", "bert_tf.*"]),
     py_modules=SCRIPTS,
+    package_data={"bert_tf.visualize": ["page.html", "page.css", "page.js"]},
     entry_points={
         "console_scripts": [f"{name}={name}:command" for name in SCRIPTS]
     },

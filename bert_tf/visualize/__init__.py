@@ -1,0 +1,1 @@
+"""Tokens and attention made visible: `python -m bert_tf.visualize --help`."""
