@@ -45,7 +45,12 @@ setup(
         "tqdm>=4.60",
     ],
     extras_require={
-        "test": ["pytest>=8", "ruff>=0.6", "seqeval>=1.2"],
+        "test": [
+            "pytest>=8",
+            "ruff>=0.6",
+            "safetensors>=0.4",
+            "seqeval>=1.2",
+        ],
         "beam": ["apache-beam>=2.60"],
         "chinese": ["jieba>=0.42"],
     },
