@@ -207,6 +207,8 @@ const cells = [];
 function createOverview() {
   const edge = data.heads > 12 ? 38 : data.heads > 6 ? 50 : 84;
   overview.style.setProperty("--cell", `${edge}px`);
+  overview.style.setProperty(
+    "--rendering", size < edge ? "pixelated" : "auto");
   overview.style.gridTemplateColumns = `auto repeat(${data.heads}, auto)`;
   const label = (text) => {
     const span = document.createElement("span");

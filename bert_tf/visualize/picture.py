@@ -60,6 +60,8 @@ def _group(attention: Attention, position: int) -> int:
 
 
 def _draw_lines(figure, attention: Attention, layer: int, head: int) -> None:
+    from matplotlib.collections import LineCollection
+
     values = attention.values[attention.layers.index(layer), head]
     axes = figure.subplots()
     for position, token in enumerate(attention.tokens):
@@ -77,15 +79,16 @@ def _draw_lines(figure, attention: Attention, layer: int, head: int) -> None:
                 color="#777777" if group == 2 else "black",
                 bbox={"fc": _FILLS[group], "ec": "none", "pad": 1.5},
             )
-    for source, target in np.argwhere(values >= _MIN_SHOWN):
-        axes.plot(
-            (0.03, 0.97),
-            (source, target),
-            color=_LINES[_group(attention, source)],
-            alpha=float(min(1.0, values[source, target])),
-            linewidth=1.6,
-            solid_capstyle="round",
+    shown = np.argwhere(values >= _MIN_SHOWN)
+    axes.add_collection(
+        LineCollection(
+            [((0.03, source), (0.97, target)) for source, target in shown],
+            colors=[_LINES[_group(attention, source)] for source, _ in shown],
+            alpha=np.minimum(1.0, values[tuple(shown.T)]),
+            linewidths=1.6,
+            capstyle="round",
         )
+    )
     axes.set_xlim(-0.75, 1.75)
     axes.set_ylim(len(values) - 0.4, -0.6)
     axes.axis("off")
@@ -95,33 +98,43 @@ def _draw_lines(figure, attention: Attention, layer: int, head: int) -> None:
 
 
 def _draw_heads(figure, attention: Attention, layer: int, head: int) -> None:
-    rows, columns = attention.values.shape[:2]
-    grid = figure.subplots(rows, columns, squeeze=False)
+    rows, columns, size = attention.values.shape[:3]
+    space = max(1, size // 8)
+    step = size + space
+    # All heads are one image: hundreds of axes would take half a minute.
+    image = np.full((rows * step - space, columns * step - space), np.nan)
     for row in range(rows):
         for column in range(columns):
-            axes = grid[row, column]
+            y, x = row * step, column * step
             # The root shows what is small beside a few large values.
-            axes.imshow(
-                np.sqrt(attention.values[row, column]),
-                cmap="Blues",
-                vmin=0,
-                vmax=1,
-                interpolation="nearest",
+            image[y : y + size, x : x + size] = np.sqrt(
+                attention.values[row, column]
             )
-            axes.set_xticks([])
-            axes.set_yticks([])
+    from matplotlib.patches import Rectangle
+
+    axes = figure.subplots()
+    axes.imshow(image, cmap="Blues", vmin=0, vmax=1)
+    axes.set_anchor("N")
+    axes.set_frame_on(False)
+    centre = (size - 1) / 2
+    axes.xaxis.tick_top()
+    axes.set_xticks(np.arange(columns) * step + centre, range(columns))
+    axes.set_yticks(np.arange(rows) * step + centre, attention.layers)
+    axes.tick_params(length=0, labelsize=8)
+    axes.set_title("heads (across) of layers (down)", fontsize=10)
+    for row in range(rows):
+        for column in range(columns):
             chosen = (attention.layers[row], column) == (layer, head)
-            for spine in axes.spines.values():
-                spine.set_color("#b3590a" if chosen else "#cccccc")
-                spine.set_linewidth(2.0 if chosen else 0.6)
-            if row == 0:
-                axes.set_title(str(column), fontsize=8)
-            if column == 0:
-                axes.set_ylabel(
-                    str(attention.layers[row]),
-                    fontsize=8,
-                    rotation=0,
-                    ha="right",
-                    va="center",
+            corner = (column * step - 0.5, row * step - 0.5)
+            axes.add_patch(
+                Rectangle(
+                    corner,
+                    size,
+                    size,
+                    fill=False,
+                    color="#b3590a" if chosen else "#cccccc",
+                    linewidth=2.0 if chosen else 0.6,
+                    clip_on=False,
+                    zorder=3 if chosen else 2,
                 )
-    figure.suptitle("heads (across) of layers (down)", fontsize=10)
+            )
