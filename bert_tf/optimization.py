@@ -80,6 +80,8 @@ class AdamWeightDecay:
       no_decay: regular expressions searched in the checkpoint name.
       bias_correction: scale the step by sqrt(1 - beta_2^t) / (1 - beta_1^t),
         as plain Adam does (the form at the end of the paper's section 2).
+      rate_factors: checkpoint name -> factor of that variable's learning
+        rate, 1 by default; 0 leaves it out: neither update nor moments.
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class AdamWeightDecay:
         epsilon: float = 1e-6,
         no_decay: Sequence[str] = NO_DECAY,
         bias_correction: bool = False,
+        rate_factors: Mapping[str, float] | None = None,
     ):
         self.weight_decay_rate = weight_decay_rate
         self.beta_1 = beta_1
@@ -97,6 +100,7 @@ class AdamWeightDecay:
         self.epsilon = epsilon
         self.no_decay = tuple(no_decay)
         self.bias_correction = bias_correction
+        self.rate_factors = dict(rate_factors or {})
         self.variables: dict[str, tf.Variable] = {}
         self.slots: dict[str, tf.Variable] = {}
 
@@ -107,7 +111,11 @@ class AdamWeightDecay:
           variables: those to be trained, under their checkpoint names; made
             under the strategy's scope, in which this call must run too.
         """
-        self.variables = dict(variables)
+        self.variables = {
+            name: variable
+            for name, variable in variables.items()
+            if self.rate_factors.get(name, 1.0)
+        }
         strategy = tf.distribute.get_strategy()
         for name, variable in self.variables.items():
             for slot in ("adam_m", "adam_v"):
@@ -129,30 +137,38 @@ class AdamWeightDecay:
         gradients: Sequence[tf.Tensor],
         learning_rate: tf.Tensor,
         step: tf.Tensor,
+        is_update: tf.Tensor | bool = True,
     ) -> None:
         """Updates all variables; runs in a replica or in cross-replica
         context, with gradients that are equal on all replicas.
 
         Args:
-          gradients: dense, in the order of the variables given to `build`.
+          gradients: dense, in the order of `variables`.
           learning_rate: float32 scalar.
           step: int scalar, number of updates made before.
+          is_update: bool scalar; if false, variables and moments stay as
+            they are. The gradients must be finite even then.
         """
+        # One kernel for both cases: with decay 1 a moment keeps its value.
+        is_update = tf.convert_to_tensor(is_update)
+        betas = tf.where(is_update, [self.beta_1, self.beta_2], [1.0, 1.0])
+        learning_rate = tf.where(is_update, learning_rate, 0.0)
         tf.__internal__.distribute.interim.maybe_merge_call(
             self._update_all,
             tf.distribute.get_strategy(),
             list(gradients),
             learning_rate,
             step,
+            betas,
         )
 
-    def _update_all(self, strategy, gradients, learning_rate, step):
+    def _update_all(self, strategy, gradients, learning_rate, step, betas):
         for (name, variable), gradient in zip(
             self.variables.items(), gradients, strict=True
         ):
 
-            def update(variable, m, v, gradient, rate, step, name=name):
-                self.update_variable(name, variable, m, v, gradient, rate, step)
+            def update(variable, m, v, *args, name=name):
+                self.update_variable(name, variable, m, v, *args)
 
             strategy.extended.update(
                 variable,
@@ -161,8 +177,9 @@ class AdamWeightDecay:
                     self.slots[f"{name}/adam_m"],
                     self.slots[f"{name}/adam_v"],
                     gradient,
-                    learning_rate,
+                    learning_rate * self.rate_factors.get(name, 1.0),
                     step,
+                    betas,
                 ),
                 group=False,
             )
@@ -190,9 +207,20 @@ class AdamWeightDecay:
         )
 
     def update_variable(
-        self, name, variable, m, v, gradient, learning_rate, step
+        self, name, variable, m, v, gradient, learning_rate, step, betas
     ) -> None:
-        """Updates one variable and its moments on one device."""
+        """Updates one variable and its moments on one device.
+
+        Args:
+          name: checkpoint name of the variable.
+          variable: the variable.
+          m: its first moment.
+          v: its second moment.
+          gradient: dense, of the variable's shape.
+          learning_rate: float32 scalar.
+          step: int scalar, number of updates made before.
+          betas: float32 [2], decays of the moments; 1 to leave all as is.
+        """
         if self.decays(name):
             rate = learning_rate * self.weight_decay_rate
             variable.assign_sub(rate * variable)
@@ -206,8 +234,8 @@ class AdamWeightDecay:
             beta1_power=power_1,
             beta2_power=power_2,
             lr=learning_rate,
-            beta1=self.beta_1,
-            beta2=self.beta_2,
+            beta1=betas[0],
+            beta2=betas[1],
             epsilon=self.epsilon,
             grad=gradient,
         )
@@ -226,11 +254,22 @@ class Lamb(AdamWeightDecay):
         super().__init__(bias_correction=bias_correction, **kwargs)
 
     def update_variable(
-        self, name, variable, m, v, gradient, learning_rate, step
+        self, name, variable, m, v, gradient, learning_rate, step, betas
     ) -> None:
-        """Updates one variable and its moments on one device."""
-        m.assign(self.beta_1 * m + (1.0 - self.beta_1) * gradient)
-        v.assign(self.beta_2 * v + (1.0 - self.beta_2) * tf.square(gradient))
+        """Updates one variable and its moments on one device.
+
+        Args:
+          name: checkpoint name of the variable.
+          variable: the variable.
+          m: its first moment.
+          v: its second moment.
+          gradient: dense, of the variable's shape.
+          learning_rate: float32 scalar.
+          step: int scalar, number of updates made before.
+          betas: float32 [2], decays of the moments; 1 to leave all as is.
+        """
+        m.assign(betas[0] * m + (1.0 - betas[0]) * gradient)
+        v.assign(betas[1] * v + (1.0 - betas[1]) * tf.square(gradient))
         power_1, power_2 = self._beta_powers(step)
         first = m / (1.0 - power_1)
         second = v / (1.0 - power_2)
