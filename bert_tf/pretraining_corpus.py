@@ -22,7 +22,7 @@ LONGEST_LINE = 1 << 20
 
 _COUNTED = 1 << 20
 _MANY_UNDECODABLE = 0.5
-_MOST_PARTS, _SMALLEST_PART = 128, 1 << 18
+_MOST_PARTS, _SMALLEST_PART = 96, 1 << 17
 
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
@@ -109,6 +109,10 @@ class CorpusBuilder:
             self._ended_sentences = self.num_sentences
             self.num_documents += 1
             self._documents.append(self.num_sentences)
+
+    def sizes(self) -> list[int]:
+        """Tokens, sentences and documents so far."""
+        return [self.num_tokens, self.num_sentences, self.num_documents]
 
     def flush(self, streams: Sequence[IO]) -> None:
         """Moves what is held to files.

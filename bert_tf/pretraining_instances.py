@@ -32,6 +32,8 @@ class CorpusParts:
       numbers: for each document a number that stays the same however the
         work is divided; part and place in it by default.
       release: called now and then to give memory-mapped pages back.
+      scattered: the same parts for reading here and there, if that is done
+        by other means than reading on and on.
     """
 
     def __init__(
@@ -39,8 +41,10 @@ class CorpusParts:
         parts: Sequence[Corpus],
         numbers: Sequence[int] | None = None,
         release: Callable[[], None] = lambda: None,
+        scattered: Sequence[Corpus] | None = None,
     ):
         self._parts = parts
+        self._scattered = parts if scattered is None else scattered
         self._numbers = numbers
         self.release = release
         self.first_document = [0]
@@ -65,18 +69,21 @@ class CorpusParts:
             cuts = np.searchsorted(ends, wanted) + 1
             cuts[-1] = len(ends)
             begin = 0
-            for end in np.unique(np.minimum(cuts, len(ends))).tolist():
+            for end in sorted(set(np.minimum(cuts, len(ends)).tolist())):
                 ranges.append((first + begin, first + end))
                 begin = end
+            self.release()
         return ranges
 
-    def locate(self, index: int) -> tuple[Corpus, int, int]:
+    def locate(
+        self, index: int, is_scattered: bool = False
+    ) -> tuple[Corpus, int, int]:
         """Part of a document, its first sentence, and where it ends."""
         part = bisect.bisect_right(self.first_document, index) - 1
-        corpus = self._parts[part]
+        corpus = (self._scattered if is_scattered else self._parts)[part]
         local = index - self.first_document[part]
-        documents = corpus.documents
-        return corpus, int(documents[local]), int(documents[local + 1])
+        first, end = corpus.documents[local : local + 2].tolist()
+        return corpus, first, end
 
     def number(self, index: int) -> int:
         """The lasting number of a document."""
@@ -185,7 +192,7 @@ class InstanceBuilder:
         """Tokens of sentences from another document, never from this one."""
         other = int(self._rng.random() * (self._parts.num_documents - 1))
         other += other >= index
-        corpus, first, end = self._parts.locate(other)
+        corpus, first, end = self._parts.locate(other, is_scattered=True)
         start = first + int(self._rng.random() * (end - first))
         window = _WINDOW
         while True:

@@ -50,10 +50,11 @@ _MIB = 1 << 20
 # A process holds a run in memory; very many runs would be slow to merge.
 _MOST_RUNS, _SMALLEST_RUN, _LARGEST_RUN = 2048, 4 * _MIB, 256 * _MIB
 # So it does a segment, and its records, which are three times as large.
-_MOST_SEGMENTS, _SMALLEST_SEGMENT, _LARGEST_SEGMENT = 4096, _MIB, 32 * _MIB
+_MOST_SEGMENTS, _SMALLEST_SEGMENT, _LARGEST_SEGMENT = 4096, _MIB // 2, 32 * _MIB
 # Truncation and texts put back make more instances than tokens / S.
 _INSTANCES_PER_TOKENS = 1.4
 _KEYS = 1 << 64
+_COPIED = 1 << 16
 
 # What the records do not depend on.
 _FREE = ("num_workers", "work_dir", "dry_run", "mode", "auto_threshold_mb")

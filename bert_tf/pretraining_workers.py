@@ -7,6 +7,7 @@ on what the process did before.
 import collections
 import concurrent.futures
 import contextlib
+import gc
 import logging
 import multiprocessing
 import os
@@ -44,12 +45,12 @@ _log = logging.getLogger("bert_tf")
 
 # Tokens held in memory while text is read.
 _TOKENS_HELD = 1 << 19
-# Documents between two releases of mapped pages.
-_RELEASE_EVERY = 64
 # Seconds between two lines of the log.
 _LOG_EVERY = 30.0
 # Seconds between two looks whether the parent process is there.
 _WATCH_EVERY = 1.0
+# Objects made between two collections of garbage in other processes.
+_COLLECT_EVERY = 100_000
 
 
 class Unit(NamedTuple):
@@ -148,33 +149,36 @@ class Worker:
                 builder.end_document()
             builder.flush(streams)
         self._workspace.finish_part(paths)
-        sizes = [
-            builder.num_tokens,
-            builder.num_sentences,
-            builder.num_documents,
-        ]
-        corpus = self._open_part(part, sizes)
-        count_text(corpus, self.vocabulary.unk_id, statistics)
-        self._workspace.release()
+        sizes = builder.sizes()
+        count_text(
+            self._open_part(part, sizes), self.vocabulary.unk_id, statistics
+        )
+        self._workspace.forget()
         done = {"sizes": sizes, "statistics": statistics.to_json()}
         self._workspace.save(f"part-{part:05d}", done)
         return done
 
-    def _open_part(self, part: int, sizes: list[int]) -> Corpus:
+    def _open_part(
+        self, part: int, sizes: list[int], is_scattered: bool = False
+    ) -> Corpus:
         return self._workspace.open_part(
-            part, sizes, self._token_dtype, self._with_words
+            part, sizes, self._token_dtype, self._with_words, is_scattered
         )
 
     def corpus(self) -> CorpusParts:
         """All parts, mapped into memory."""
         if self._corpus is None:
-            names = [f"part-{part:05d}" for part in range(len(self._parts))]
+            sizes = [
+                self._workspace.load(f"part-{part:05d}")["sizes"]
+                for part in range(len(self._parts))
+            ]
             self._corpus = CorpusParts(
-                [
-                    self._open_part(part, self._workspace.load(name)["sizes"])
-                    for part, name in enumerate(names)
-                ],
+                [self._open_part(*part) for part in enumerate(sizes)],
                 release=self._workspace.release,
+                scattered=[
+                    self._open_part(*part, is_scattered=True)
+                    for part in enumerate(sizes)
+                ],
             )
         return self._corpus
 
@@ -191,8 +195,6 @@ class Worker:
             for index in range(unit.first, unit.end):
                 for _ in builder.add_document(index, passing, self._rows):
                     self._save_run(f"{name}-{len(runs)}", runs, statistics)
-                if index % _RELEASE_EVERY == 0:
-                    corpus.release()
         if len(self._rows):
             self._save_run(f"{name}-{len(runs)}", runs, statistics)
         corpus.release()
@@ -286,6 +288,9 @@ _worker: Worker | None = None
 def _start(parent: int, *arguments: Any) -> None:
     """Starts a process: it ends with its parent, and has a worker."""
     global _worker
+    # Rows are many small tuples that come and go; no cycles are made.
+    gc.freeze()
+    gc.set_threshold(_COLLECT_EVERY)
     threading.Thread(target=_watch, args=(parent,), daemon=True).start()
     if arguments:
         _worker = Worker(*arguments)
@@ -298,8 +303,21 @@ def _watch(parent: int) -> None:
     os._exit(1)
 
 
-def _do(method: str, arguments: tuple) -> Any:
-    return getattr(_worker, method)(*arguments)
+def _do(method: str, tasks: list[tuple]) -> list:
+    return [getattr(_worker, method)(*arguments) for arguments in tasks]
+
+
+def _chunks(tasks: list[tuple], num_workers: int) -> Iterator[list[tuple]]:
+    """Runs of tasks, shorter and shorter, so that all end at about one time.
+
+    What stands together stays together: tokenizers remember words, and those
+    of a book are met again in the same book.
+    """
+    at = 0
+    while at < len(tasks):
+        size = max(1, (len(tasks) - at) // (2 * num_workers))
+        yield tasks[at : at + size]
+        at += size
 
 
 class TaskPool:
@@ -357,17 +375,14 @@ class TaskPool:
     def _results(self, method: str, tasks: list[tuple]) -> Iterator[Any]:
         if self._executor is None:
             for arguments in tasks:
-                yield _do(method, arguments)
+                yield from _do(method, [arguments])
             return
         waiting: collections.deque = collections.deque()
         try:
-            for arguments in tasks:
-                waiting.append(self._executor.submit(_do, method, arguments))
-                # Results not yet taken must not fill the memory.
-                if len(waiting) > 2 * self.num_workers:
-                    yield waiting.popleft().result()
+            for chunk in _chunks(tasks, self.num_workers):
+                waiting.append(self._executor.submit(_do, method, chunk))
             while waiting:
-                yield waiting.popleft().result()
+                yield from waiting.popleft().result()
         except concurrent.futures.process.BrokenProcessPool as error:
             raise RuntimeError(
                 "a worker process was killed, most likely for want of memory: "

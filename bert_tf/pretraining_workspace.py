@@ -11,7 +11,7 @@ import mmap
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,41 @@ _log = logging.getLogger("bert_tf")
 _FORMAT = 1
 
 _ROWS_SORTED = 4096
+
+
+class FileArray:
+    """An array on disk of which slices are read, not mapped.
+
+    Of a page that is touched in a mapped file the neighbours come too and
+    count as memory of the process: with short texts from all over a corpus,
+    soon the whole of it.
+
+    Args:
+      stream: the open file.
+      dtype: of the array.
+      length: number of items.
+      offset: first byte in the file.
+    """
+
+    def __init__(
+        self, stream: IO[bytes], dtype: np.dtype, length: int, offset: int
+    ):
+        self._stream = stream
+        self._descriptor = stream.fileno()
+        self._dtype = dtype
+        self._length = length
+        self._offset = offset
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, items: slice) -> np.ndarray:
+        size = self._dtype.itemsize
+        first, end, _ = items.indices(self._length)
+        data = os.pread(
+            self._descriptor, (end - first) * size, self._offset + first * size
+        )
+        return np.frombuffer(data, self._dtype)
 
 
 class Run(NamedTuple):
@@ -116,7 +151,7 @@ class Workspace:
 
     def remove(self) -> None:
         """Deletes the folder."""
-        self._maps.clear()
+        self.forget()
         shutil.rmtree(self.path)
 
     def load(self, name: str) -> Any:
@@ -175,39 +210,53 @@ class Workspace:
         sizes: Sequence[int],
         dtype: np.dtype,
         with_words: bool,
+        is_scattered: bool = False,
     ) -> Corpus:
-        """Maps a part into memory.
+        """Opens a part: mapped into memory, or for reading here and there.
 
         Args:
           part: its number.
           sizes: tokens, sentences and documents in it.
           dtype: of tokens.
           with_words: whether word starts were written.
+          is_scattered: see `FileArray`.
         """
         tokens, sentences, documents = sizes[0], sizes[1] + 1, sizes[2] + 1
         paths = self.part_files(part, with_words)
-        arrays = self._map(paths[0])
         at = -(-tokens * dtype.itemsize // 8) * 8
-        return Corpus(
-            np.frombuffer(arrays, dtype, tokens),
-            np.frombuffer(arrays, np.int64, sentences, at),
-            np.frombuffer(arrays, np.int64, documents, at + 8 * sentences),
-            np.frombuffer(self._map(paths[3]), np.uint8, tokens)
-            if with_words and tokens
-            else None,
+        open_arrays = self._map
+        if is_scattered and hasattr(os, "pread"):
+            open_arrays = self._open
+        arrays = open_arrays(
+            paths[0],
+            (dtype, tokens, 0),
+            (np.dtype(np.int64), sentences, at),
+            (np.dtype(np.int64), documents, at + 8 * sentences),
         )
+        words = None
+        if with_words and tokens:
+            (words,) = open_arrays(paths[3], (np.dtype(np.uint8), tokens, 0))
+        return Corpus(*arrays, words)
 
-    def _map(self, path: str) -> mmap.mmap:
+    def _map(self, path: str, *arrays: tuple) -> list[np.ndarray]:
         with open(path, "rb") as stream:
             mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
         self._maps.append(mapped)
-        return mapped
+        return [np.frombuffer(mapped, *array) for array in arrays]
+
+    def _open(self, path: str, *arrays: tuple) -> list["FileArray"]:
+        stream = open(path, "rb")  # noqa: SIM115
+        return [FileArray(stream, *array) for array in arrays]
 
     def release(self) -> None:
         """Gives mapped pages back, so that they do not count as memory."""
         if hasattr(mmap, "MADV_DONTNEED"):
             for mapped in self._maps:
                 mapped.madvise(mmap.MADV_DONTNEED)
+
+    def forget(self) -> None:
+        """Lets go of all mapped parts; they go with the last array of them."""
+        self._maps.clear()
 
     def save_run(
         self, name: str, keys: np.ndarray, rows: np.ndarray

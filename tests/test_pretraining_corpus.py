@@ -154,11 +154,7 @@ def test_word_starts_and_flushing(tmp_path):
             pieces.end_document()
     for builder in (whole, pieces):
         builder.end_document()
-        assert (
-            builder.num_tokens,
-            builder.num_sentences,
-            builder.num_documents,
-        ) == (6, 3, 2)
+        assert builder.sizes() == [6, 3, 2]
     pieces.flush(streams)
     for stream in streams:
         stream.close()
@@ -210,8 +206,8 @@ def test_a_document_longer_than_a_part_stays_whole(tmp_path):
 
 
 def test_sizes_of_parts():
-    assert part_bytes(1000) == 1 << 18
-    assert part_bytes(128 << 20) == 1 << 20
+    assert part_bytes(1000) == 1 << 17
+    assert part_bytes(96 << 20) == 1 << 20
 
 
 def test_sha256(tmp_path):

@@ -49,6 +49,14 @@ def test_a_part_comes_back_as_written(tmp_path, words, vocab_size):
     for found, array in zip(corpus, expected, strict=False):
         np.testing.assert_array_equal(found, array)
     assert (corpus.word_starts is not None) == words
+    scattered = workspace.open_part(
+        0, [9, 3, 3], expected[0].dtype, words, is_scattered=True
+    )
+    for found, array in zip(scattered, expected, strict=False):
+        assert len(found) == len(array)
+        np.testing.assert_array_equal(found[1:3], array[1:3])
+        np.testing.assert_array_equal(found[2:100], array[2:])
+        assert found[1:3].dtype == array.dtype
     workspace.release()
     assert corpus.tokens[4:].tolist() == [0, 1, 2, 3, 4]
     left = set(os.listdir(workspace.path)) - {"plan.json"}
