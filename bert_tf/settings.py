@@ -4,6 +4,8 @@ import dataclasses
 
 from bert_tf import files
 
+DTYPES = ("float32", "bfloat16", "float16")
+REDUCTIONS = ("global", "original_tpu")
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
 OPTIMIZERS = ("adam", "lamb")
 
@@ -44,8 +46,10 @@ class RunSettings:
 
     Batch sizes are global: the sum over all replicas. `num_train_steps` is
     given for pre-training; a fine-tuning run computes it from
-    `num_train_epochs`. A run with `stop_at_step` ends there, while the
-    learning rate goes on falling towards `num_train_steps`.
+    `num_train_epochs`. `train_batch_size` examples make one update, however
+    many `gradient_accumulation_steps` they are computed in. A run with
+    `stop_at_step` ends there, while the learning rate goes on falling towards
+    `num_train_steps`.
     """
 
     output_dir: str
@@ -67,6 +71,20 @@ class RunSettings:
     iterations_per_loop: int = 1000
     log_every_steps: int = 100
     random_seed: int = 12345
+    dtype: str = "float32"
+    gradient_accumulation_steps: int = 1
+    gradient_reduction: str = "global"
+    jit_compile: bool = False
+    recompute: bool = False
+    auto_batch: bool = False
+    max_skipped_steps: int = 20
+    eval_every: int = 0
+    best_metric: str | None = None
+    early_stopping: int = 0
+    freeze: str = ""
+    layerwise_lr_decay: float = 1.0
+    reinit_top_layers: int = 0
+    num_seeds: int = 1
 
     def __post_init__(self):
         if not (self.do_train or self.do_eval or self.do_predict):
@@ -84,7 +102,25 @@ class RunSettings:
             "save_checkpoints_steps",
             "iterations_per_loop",
             "log_every_steps",
+            "gradient_accumulation_steps",
+            "max_skipped_steps",
+            "num_seeds",
         )
+        for name, allowed in (
+            ("dtype", DTYPES),
+            ("gradient_reduction", REDUCTIONS),
+            ("optimizer", OPTIMIZERS),
+        ):
+            if getattr(self, name) not in allowed:
+                raise ValueError(
+                    f"--{name} is {getattr(self, name)!r}, expected one of "
+                    f"{', '.join(allowed)}"
+                )
+        if (self.best_metric or self.early_stopping) and not self.eval_every:
+            raise ValueError(
+                "--best_metric and --early_stopping need --eval_every, the "
+                "steps between two evaluations"
+            )
         for name in ("num_train_steps", "stop_at_step"):
             if getattr(self, name) is not None:
                 _positive(self, name)
@@ -98,11 +134,19 @@ class RunSettings:
                 f"--warmup_proportion is {self.warmup_proportion}, "
                 "must lie between 0 and 1"
             )
-        if self.optimizer not in OPTIMIZERS:
+
+        if not 0 < self.layerwise_lr_decay <= 1:
             raise ValueError(
-                f"--optimizer is {self.optimizer!r}, expected one of "
-                f"{', '.join(OPTIMIZERS)}"
+                f"--layerwise_lr_decay is {self.layerwise_lr_decay}, must be "
+                "above 0 and at most 1"
             )
+        if self.reinit_top_layers < 0:
+            raise ValueError(
+                f"--reinit_top_layers is {self.reinit_top_layers}, must not "
+                "be negative"
+            )
+        if self.num_seeds > 1 and not self.do_eval:
+            raise ValueError("--num_seeds compares scores: it needs --do_eval")
 
     @property
     def last_step(self) -> int:
