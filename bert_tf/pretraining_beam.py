@@ -103,7 +103,6 @@ def create_with_beam(
 def build_pipeline(pipeline, settings: PretrainingDataSettings) -> None:
     """Adds all steps to a Beam pipeline."""
     import apache_beam as beam
-    from apache_beam.io.filesystem import CompressionTypes
 
     sizes = _match(settings.input_file)
     text_bytes = sum(size for _, size in sizes)
@@ -112,8 +111,6 @@ def build_pipeline(pipeline, settings: PretrainingDataSettings) -> None:
     rows_bytes = text_bytes * settings.dupe_factor
     num_groups = -(-text_bytes // _GROUP_BYTES) or 1
     num_buckets = -(-rows_bytes // _BUCKET_BYTES) or 1
-    outputs = settings.output_paths()
-    name = settings.output_file.partition("@")[0]
 
     documents, read = (
         pipeline
@@ -140,16 +137,7 @@ def build_pipeline(pipeline, settings: PretrainingDataSettings) -> None:
             STATISTICS, main="examples"
         )
     )
-    _ = examples | "write" >> beam.io.WriteToTFRecord(
-        name,
-        num_shards=len(outputs),
-        shard_name_template="" if outputs == [name] else "-SSSSS-of-NNNNN",
-        compression_type=(
-            CompressionTypes.GZIP
-            if settings.compression
-            else CompressionTypes.UNCOMPRESSED
-        ),
-    )
+    _write_examples(examples, settings)
     hashes = (
         pipeline
         | "inputs" >> beam.Create([path for path, _ in sizes])
@@ -161,6 +149,24 @@ def build_pipeline(pipeline, settings: PretrainingDataSettings) -> None:
         | "add up" >> beam.CombineGlobally(_add_up)
         | "manifest"
         >> beam.Map(_write_manifest, settings, beam.pvalue.AsDict(hashes))
+    )
+
+
+def _write_examples(examples, settings: PretrainingDataSettings) -> None:
+    import apache_beam as beam
+    from apache_beam.io.filesystem import CompressionTypes
+
+    outputs = settings.output_paths()
+    name = settings.output_file.partition("@")[0]
+    _ = examples | "write" >> beam.io.WriteToTFRecord(
+        name,
+        num_shards=len(outputs),
+        shard_name_template="" if outputs == [name] else "-SSSSS-of-NNNNN",
+        compression_type=(
+            CompressionTypes.GZIP
+            if settings.compression
+            else CompressionTypes.UNCOMPRESSED
+        ),
     )
 
 
