@@ -12,11 +12,11 @@ from bert_tf import packing
 
 # From each limit on, padded lengths are multiples of the step: a text pays at
 # most a few pieces, and a compiled program serves all texts of a length.
-_STEPS = ((0, 8), (64, 16), (128, 32), (256, 64))
+_STEPS = ((0, 4), (32, 8), (64, 16), (128, 32), (256, 64))
 # Pieces in a batch: more of them no longer make a CPU faster, fewer than the
 # lower number leave its matrix products half idle.
 BATCH_TOKENS = 4096
-_FEW_TOKENS = 512
+_FEW_TOKENS = 256
 
 # What is padded to S; other features, such as positions, have own lengths.
 _ALONG_TOKENS = ("input_ids", "segment_ids")
@@ -28,8 +28,8 @@ Row = Mapping[str, Sequence[int]]
 def padded_lengths(max_seq_length: int) -> tuple[int, ...]:
     """The lengths that batches are padded to, ascending; S at most.
 
-    Multiples of 8 up to 64, of 16 up to 128, of 32 up to 256, of 64 beyond;
-    the last one is `max_seq_length` itself.
+    Multiples of 4 up to 32, of 8 up to 64, of 16 up to 128, of 32 up to 256,
+    of 64 beyond; the last one is `max_seq_length` itself.
     """
     lengths = []
     length = 0

@@ -16,11 +16,12 @@ from bert_tf.length_batches import (
 
 def test_padded_lengths_grow_in_steps_and_end_at_the_longest():
     assert padded_lengths(128) == (
-        *range(8, 65, 8),
+        *range(4, 33, 4),
+        *range(40, 65, 8),
         *range(80, 129, 16),
     )
     assert padded_lengths(512)[-5:] == (256, 320, 384, 448, 512)
-    assert padded_lengths(21) == (8, 16, 21)
+    assert padded_lengths(21) == (4, 8, 12, 16, 20, 21)
     assert padded_lengths(3) == (3,)
 
 
@@ -46,8 +47,8 @@ def test_little_is_padded_and_no_batch_is_tiny_without_need():
     rows = [min(128, 2 + int(source.expovariate(0.07))) for _ in range(2000)]
     batches = list(length_batches(rows, padded_lengths(128)))
     computed = sum(len(b.indices) * b.length for b in batches)
-    assert sum(rows) / computed > 0.8
-    small = [b for b in batches if len(b.indices) * b.length < 512]
+    assert sum(rows) / computed > 0.85
+    small = [b for b in batches if len(b.indices) * b.length < 256]
     assert len(small) <= 1
 
 
