@@ -10,11 +10,12 @@ For example, with an official checkpoint and the files of a GLUE task:
 
 import functools
 
-from bert_tf import classification_flags, common_flags
+from bert_tf import classification_flags, common_flags, fine_tuning_flags
 
 common_flags.define_model_flags()
 common_flags.define_run_flags()
 common_flags.define_epoch_flags()
+fine_tuning_flags.define_flags()
 common_flags.define_device_flags()
 classification_flags.define_flags()
 

@@ -10,11 +10,12 @@ For example, with an official checkpoint and the files of SQuAD 2.0:
 
 import functools
 
-from bert_tf import common_flags, squad_flags
+from bert_tf import common_flags, fine_tuning_flags, squad_flags
 
 common_flags.define_model_flags(max_seq_length=384)
 common_flags.define_run_flags()
 common_flags.define_epoch_flags()
+fine_tuning_flags.define_flags()
 common_flags.define_device_flags()
 squad_flags.define_flags()
 

@@ -11,11 +11,12 @@ For example, with an official checkpoint and the files of CoNLL-2003:
 
 import functools
 
-from bert_tf import common_flags, tagging_flags
+from bert_tf import common_flags, fine_tuning_flags, tagging_flags
 
 common_flags.define_model_flags()
 common_flags.define_run_flags()
 common_flags.define_epoch_flags()
+fine_tuning_flags.define_flags()
 common_flags.define_device_flags()
 tagging_flags.define_flags()
 

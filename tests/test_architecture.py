@@ -29,6 +29,8 @@ LEVELS = (
         "metrics",
         "losses",
         "settings",
+        "fine_tuning",
+        "seeds",
         "optimization",
         "progress",
         "delimited",
