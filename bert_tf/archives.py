@@ -10,6 +10,7 @@ import os
 import tarfile
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterator
 from typing import IO
 
@@ -48,6 +49,7 @@ def unpacked(path: str | os.PathLike) -> Iterator[str]:
             EOFError,
             OSError,
             RuntimeError,
+            zlib.error,
         ) as error:
             raise ValueError(f"{path}: damaged or cut short: {error}") from None
         inner = folder
@@ -70,7 +72,8 @@ def _unpack(path: str, stream: IO[bytes], folder: str, limit: int) -> None:
                     target = _target(path, folder, item.filename)
                     limit = _copy(path, content, target, limit)
         return
-    with tarfile.open(fileobj=stream, mode="r:*") as archive:
+    mode = "r:" if path.lower().endswith(".tar") else "r:gz"
+    with tarfile.open(fileobj=stream, mode=mode) as archive:
         for item in archive:
             if item.isdir():
                 continue

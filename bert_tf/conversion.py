@@ -41,6 +41,11 @@ _HEADS_OF_TASKS = {
 }
 _UPPER_CASE_SHARE = 0.005  # of a vocabulary; official cased ones have 17%
 
+_SAVED_MODEL_PARTS = {
+    *("saved_model.pb", "fingerprint.pb", "keras_metadata.pb"),
+    *("variables", "assets", "assets.extra"),
+}
+
 _logger = logging.getLogger("bert_tf")
 
 
@@ -127,8 +132,9 @@ def _complete(source: Source, request: Conversion) -> None:
         )
     _compare_heads(source, source.config)
     record = run_folder.read_run(folder)
-    if source.head is None:
-        source.head = _HEADS_OF_TASKS.get(record.get("task", ""))
+    task_head = _HEADS_OF_TASKS.get(record.get("task", ""))
+    if task_head and source.head in (None, *ROOT_HEADS):
+        source.head = task_head
     if source.labels is None:
         source.labels = record.get("labels") or _read_labels(folder)
     if source.do_lower_case is None:
@@ -278,8 +284,14 @@ def _check_output(request: Conversion, source: Source) -> None:
             for x in files.list_dir(output)
             if x in ("model.safetensors", "pytorch_model.bin", "saved_model.pb")
         ]
-        if request.output_format == "saved_model" and not taken:
-            taken = files.list_dir(output)
+        if request.output_format == "saved_model":
+            # The whole folder is replaced.
+            others = set(files.list_dir(output)) - _SAVED_MODEL_PARTS
+            if others:
+                raise ValueError(
+                    f"--output={output} holds {shorten(sorted(others))}, which "
+                    "is no part of a SavedModel; choose another place"
+                )
     elif files.exists(f"{output}.index"):
         taken = [f"{output}.index"]
     elif files.exists(output):
