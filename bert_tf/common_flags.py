@@ -13,7 +13,7 @@ from typing import Any
 
 from absl import app, flags, logging
 
-from bert_tf import run_folder
+from bert_tf import engine_flags, run_folder
 from bert_tf.config import BertConfig
 from bert_tf.environment import prepare_environment
 from bert_tf.settings import (
@@ -98,6 +98,9 @@ def define_run_flags(modes: Sequence[str] = ("train", "eval", "predict")):
         )
     if "train" in modes:
         _define_training_flags()
+        engine_flags.define_engine_flags(define)
+    if "train" in modes and "eval" in modes:
+        engine_flags.define_watch_flags(define)
 
 
 def _define_training_flags() -> None:

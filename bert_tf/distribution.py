@@ -1,6 +1,7 @@
 """Device settings -> `tf.distribute` strategy; the only place for TPUs."""
 
 import logging
+import os
 
 import tensorflow as tf
 
@@ -22,7 +23,9 @@ def create_strategy(devices: DeviceSettings) -> tf.distribute.Strategy:
     if devices.on_tpu:
         strategy = _tpu_strategy(devices)
     elif kind == "multi_worker":
-        strategy = tf.distribute.MultiWorkerMirroredStrategy()
+        strategy = tf.distribute.MultiWorkerMirroredStrategy(
+            cluster_resolver=_cluster_resolver()
+        )
     else:
         names = _local_devices(devices)
         if kind == "one_device" or (kind == "auto" and len(names) == 1):
@@ -35,6 +38,30 @@ def create_strategy(devices: DeviceSettings) -> tf.distribute.Strategy:
         strategy.num_replicas_in_sync,
     )
     return strategy
+
+
+def _cluster_resolver():
+    """The cluster of `TF_CONFIG`, or of a Slurm job."""
+    resolvers = tf.distribute.cluster_resolver
+    if "TF_CONFIG" in os.environ:
+        return resolvers.TFConfigClusterResolver()
+    if "SLURM_JOB_ID" in os.environ:
+        return resolvers.SlurmClusterResolver()
+    raise ValueError(
+        "--distribution_strategy=multi_worker: neither TF_CONFIG nor a Slurm "
+        "job says who the workers are"
+    )
+
+
+def is_chief(strategy: tf.distribute.Strategy) -> bool:
+    """Whether this process writes files; one of all workers does."""
+    resolver = getattr(strategy, "cluster_resolver", None)
+    if resolver is None or not resolver.task_type:
+        return True
+    if resolver.task_type == "worker":
+        has_chief = "chief" in resolver.cluster_spec().as_dict()
+        return resolver.task_id == 0 and not has_chief
+    return resolver.task_type == "chief"
 
 
 def _local_devices(devices: DeviceSettings) -> list[str]:

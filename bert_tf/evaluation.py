@@ -4,6 +4,7 @@ Shape letters: B global batch.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -27,6 +28,9 @@ class Evaluator:
         self.task = task
         self.model = model
         self.strategy = strategy
+        self._is_multi_worker = isinstance(
+            strategy, tf.distribute.MultiWorkerMirroredStrategy
+        )
         self._batch_fn = tf.function(self._run_batch)
 
     def _run_batch(self, features):
@@ -37,12 +41,12 @@ class Evaluator:
         return self.strategy.run(step, args=(features,))
 
     def batches(
-        self, dataset: tf.data.Dataset, num_records: int, progress=None
+        self, dataset: Any, num_records: int, progress=None
     ) -> Iterator[dict[str, np.ndarray]]:
         """Yields the task's `example_outputs` of one global batch a time.
 
         Args:
-          dataset: batches of B rows, the last one filled with padding.
+          dataset: distributed batches, padding rows last.
           num_records: number of real rows; what follows them is cut off.
           progress: counts batches if given.
 
@@ -50,8 +54,7 @@ class Evaluator:
           Arrays [rows, ...], padding rows left out.
         """
         left = num_records
-        distributed = self.strategy.experimental_distribute_dataset(dataset)
-        for features in distributed:
+        for features in dataset:
             results = {
                 name: self._join(value)
                 for name, value in self._batch_fn(features).items()
@@ -62,5 +65,8 @@ class Evaluator:
             left -= min(left, len(next(iter(results.values()))))
 
     def _join(self, value) -> np.ndarray:
+        """Rows of all replicas, those of other workers included."""
+        if self._is_multi_worker:
+            return self.strategy.gather(value, axis=0).numpy()
         parts = self.strategy.experimental_local_results(value)
         return np.concatenate([part.numpy() for part in parts])

@@ -3,54 +3,38 @@
 import contextlib
 import functools
 import logging
-import os
+import tempfile
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
+import numpy as np
+import tensorflow as tf
 
-from bert_tf import files, run_folder, train_loop
+from bert_tf import files, run_folder, seeds, train_loop
 from bert_tf.checkpoint import (
     latest_checkpoint,
-    list_prefixes,
     load_checkpoint,
-    read_shapes,
     read_variables,
-    resolve_checkpoint,
 )
 from bert_tf.config import BertConfig
-from bert_tf.distribution import check_batch_size, create_strategy
+from bert_tf.distribution import create_strategy, is_chief
 from bert_tf.evaluation import Evaluator
-from bert_tf.input_pipeline import eval_batches
+from bert_tf.input_pipeline import distribute, eval_batches
 from bert_tf.progress import Progress
+from bert_tf.run_checks import check_batches, check_folder, check_model
 from bert_tf.settings import DeviceSettings, ModelSettings, RunSettings
 from bert_tf.tasks.base import RecordFiles, Split, Task
+from bert_tf.watch import BEST_FOLDER
+
+# Keras's names: variables stay float32.
+_POLICIES = {
+    "float32": "float32",
+    "bfloat16": "mixed_bfloat16",
+    "float16": "mixed_float16",
+}
 
 _logger = logging.getLogger("bert_tf")
-
-
-def check_model(
-    model: ModelSettings, run: RunSettings, devices: DeviceSettings
-) -> BertConfig:
-    """Reads the config and refuses what could not work, before TensorFlow.
-
-    Raises:
-      ValueError: names the flag or file, what was found and expected.
-    """
-    config = BertConfig.from_json_file(model.bert_config_file)
-    if model.max_seq_length > config.max_position_embeddings:
-        raise ValueError(
-            f"--max_seq_length is {model.max_seq_length}, but the model of "
-            f"{model.bert_config_file} has {config.max_position_embeddings} "
-            "positions"
-        )
-    devices.check_paths(
-        {
-            "output_dir": run.output_dir,
-            "init_checkpoint": model.init_checkpoint,
-        }
-    )
-    return config
 
 
 class Run:
@@ -66,6 +50,7 @@ class Run:
       run: what to do.
       devices: where to compute.
       flags: the command line as given, for the record.
+      strategy: of an earlier run in this process, to be used again.
     """
 
     def __init__(
@@ -76,6 +61,7 @@ class Run:
         run: RunSettings,
         devices: DeviceSettings,
         flags: Mapping[str, Any] | None = None,
+        strategy: tf.distribute.Strategy | None = None,
     ):
         self.task = task
         self.config = config
@@ -84,27 +70,18 @@ class Run:
         self.folder = run.output_dir
         self.flags = dict(flags or {})
         # First of all: devices cannot be set up once TensorFlow has run.
-        self.strategy = create_strategy(devices)
-        self._check_folder()
-        replicas = self.strategy.num_replicas_in_sync
-        for mode, flag in (
-            ("train", "train_batch_size"),
-            ("eval", "eval_batch_size"),
-            ("predict", "predict_batch_size"),
-        ):
-            if getattr(run, f"do_{mode}"):
-                size = getattr(run, flag)
-                each = check_batch_size(flag, size, replicas)
-                _logger.info(
-                    "--%s=%d: %d on each of %d replica(s)",
-                    flag,
-                    size,
-                    each,
-                    replicas,
-                )
+        self.strategy = strategy or create_strategy(devices)
+        check_folder(task, config, model, run, self.record())
+        check_batches(run, self.strategy)
+        self._is_chief = is_chief(self.strategy)
+        # What all workers write alike goes to the folder only once.
+        self._results_folder = self.folder
+        if not self._is_chief:
+            self._results_folder = tempfile.mkdtemp(prefix="bert_tf_worker_")
         self._one_hot = devices.on_tpu
+        self._evaluator = None
         self._records: dict[str, list[tuple[Split, RecordFiles]]] = {}
-        self._state = None
+        self._step: int | None = None
         self._model = None
 
     def execute(self) -> dict[str, dict[str, Any]]:
@@ -113,13 +90,14 @@ class Run:
         Returns:
           The scores of each evaluated part.
         """
-        run_folder.check_writable(self.folder)
+        if self._is_chief:
+            run_folder.check_writable(self.folder)
         # All data is read before the model is built, so that a fault in the
         # last file is met first and not after hours of training.
         for mode in ("train", "eval", "predict"):
             if getattr(self.settings, f"do_{mode}"):
                 self._records[mode] = [
-                    (split, self.task.prepare(split, self.folder))
+                    (split, self.task.prepare(split, self._results_folder))
                     for split in self.task.splits(mode)
                 ]
         scores = {}
@@ -150,58 +128,6 @@ class Run:
             "flags": self.flags,
         }
 
-    def _check_folder(self) -> None:
-        """Refuses a folder that holds another model."""
-        run_folder.check_identity(self.folder, self.record())
-        latest = latest_checkpoint(self.folder)
-        if latest is None:
-            found = (
-                list_prefixes(self.folder) if files.is_dir(self.folder) else []
-            )
-            if not found and self.model_settings.init_checkpoint:
-                resolve_checkpoint(self.model_settings.init_checkpoint)
-            elif not self.settings.do_train:
-                raise ValueError(
-                    f"nothing to evaluate or predict with: --output_dir="
-                    f"{self.folder} holds no checkpoint and no "
-                    "--init_checkpoint is given"
-                )
-            return
-        self._check_shapes(latest)
-        if self.model_settings.init_checkpoint:
-            _logger.warning(
-                "--output_dir=%s already holds %s: it is used, and "
-                "--init_checkpoint=%s is ignored",
-                self.folder,
-                os.path.basename(latest),
-                self.model_settings.init_checkpoint,
-            )
-
-    def _check_shapes(self, checkpoint: str) -> None:
-        found = read_shapes(checkpoint)
-        config = self.config
-        expected = {
-            "bert/embeddings/word_embeddings": (
-                config.vocab_size,
-                config.hidden_size,
-            ),
-            **self.task.head_shapes(config),
-        }
-        for name, shape in expected.items():
-            if found.get(name) == shape:
-                continue
-            what = f"{name} of shape {list(shape)}"
-            there = (
-                f"there it has {list(found[name])}"
-                if name in found
-                else "which is not there"
-            )
-            raise ValueError(
-                f"--output_dir={self.folder} holds {checkpoint}, a checkpoint "
-                f"of another model: this run needs {what}, {there}; choose "
-                "another folder"
-            )
-
     # Building -----------------------------------------------------------
 
     def build_model(self):
@@ -210,7 +136,10 @@ class Run:
             keras.utils.set_random_seed(self.settings.random_seed % 2**32)
             with self.strategy.scope():
                 self._model = self.task.create_model(
-                    self.config, use_one_hot_embeddings=self._one_hot
+                    self.config,
+                    use_one_hot_embeddings=self._one_hot,
+                    dtype=_POLICIES[self.settings.dtype],
+                    recompute=self.settings.recompute,
                 )
         return self._model
 
@@ -219,8 +148,8 @@ class Run:
 
         Every variable must come from the checkpoint.
         """
-        if self._state is not None:
-            return int(self._state.global_step.numpy())
+        if self._step is not None:
+            return self._step
         path = latest_checkpoint(self.folder)
         path = path or self.model_settings.init_checkpoint
         model = self.build_model()
@@ -254,20 +183,42 @@ class Run:
                 last,
             )
             return
-        run_folder.write_run(
-            self.folder,
-            self.record(),
-            self.config,
-            self.model_settings.vocab_file,
-        )
-        model = self.build_model()
-        self._state = train_loop.train(
+        if self._is_chief:
+            self._write_run(self.folder)
+        training = train_loop.TrainingRun(
             task=self.task,
-            model=model,
+            model=self.build_model(),
             strategy=self.strategy,
             records=records,
             settings=self.settings,
             init_checkpoint=self.model_settings.init_checkpoint,
+            evaluate=self._evaluate_now if self.settings.eval_every else None,
+        )
+        self._step = int(training.run().global_step.numpy())
+        best = training.watch.best
+        if self.settings.best_metric and best["step"] is not None:
+            self._take_best(best)
+
+    def _write_run(self, folder: str) -> None:
+        run_folder.write_run(
+            folder,
+            self.record(),
+            self.config,
+            self.model_settings.vocab_file,
+        )
+
+    def _take_best(self, best: Mapping[str, Any]) -> None:
+        """Goes on with the best weights instead of the last."""
+        folder = run_folder.path_in(self.folder, BEST_FOLDER)
+        if self._is_chief:
+            self._write_run(folder)
+        load_checkpoint(self._model, folder, strict=True)
+        self._step = best["step"]
+        _logger.info(
+            "evaluating and predicting with step %d, the best %s: %g",
+            best["step"],
+            best["metric"],
+            best["value"],
         )
 
     # Using --------------------------------------------------------------
@@ -275,15 +226,23 @@ class Run:
     @contextlib.contextmanager
     def _batches(self, split: Split, records: RecordFiles, batch_size: int):
         """Applies the model to a part of the data, batch by batch."""
-        dataset = eval_batches(
-            records.paths,
-            self.task.feature_spec(split.mode),
-            batch_size,
-            records.num_records,
-            records.repeats,
-            functools.partial(self.task.complete_features, split.mode),
-        )
-        evaluator = Evaluator(self.task, self._model, self.strategy)
+        complete = functools.partial(self.task.complete_features, split.mode)
+
+        def make(replica_batch_size, share):
+            return eval_batches(
+                records.paths,
+                self.task.feature_spec(split.mode),
+                replica_batch_size,
+                records.num_records,
+                records.repeats,
+                complete,
+                share,
+            )
+
+        dataset = distribute(self.strategy, batch_size, make)
+        if self._evaluator is None:
+            self._evaluator = Evaluator(self.task, self._model, self.strategy)
+        evaluator = self._evaluator
         total = -(-records.num_records // batch_size)
         with Progress(
             split.mode, total, examples_per_step=batch_size
@@ -292,15 +251,30 @@ class Run:
 
     def evaluate(self) -> dict[str, dict[str, Any]]:
         """Scores every evaluation part; writes `eval_results.txt`."""
-        step = self.load_for_use()
+        return self._evaluate_at(self.load_for_use())
+
+    def _evaluate_now(self, step: int) -> dict[str, Any]:
+        """Scores during the training; those of the first part count."""
+        scores = self._evaluate_at(step)
+        first = next(iter(scores.values()))
+        folder = run_folder.path_in(self._results_folder, "eval")
+        with tf.summary.create_file_writer(folder).as_default():
+            for name, value in first.items():
+                if np.isscalar(value) and not isinstance(value, str):
+                    tf.summary.scalar(name, value, step=step)
+        return first
+
+    def _evaluate_at(self, step: int) -> dict[str, dict[str, Any]]:
         size = self.settings.eval_batch_size
         scores = {}
         for split, records in self._records["eval"]:
             with self._batches(split, records, size) as batches:
-                found = self.task.evaluate(split, batches, size, self.folder)
+                found = self.task.evaluate(
+                    split, batches, size, self._results_folder
+                )
             found["global_step"] = step
             path = run_folder.path_in(
-                self.folder, f"eval_results{split.suffix}.txt"
+                self._results_folder, f"eval_results{split.suffix}.txt"
             )
             write_eval_results(path, found)
             _logger.info("%s (%s)", split.name, path)
@@ -316,7 +290,7 @@ class Run:
         written = []
         for split, records in self._records["predict"]:
             with self._batches(split, records, size) as batches:
-                paths = self.task.predict(split, batches, self.folder)
+                paths = self.task.predict(split, batches, self._results_folder)
             _logger.info("%s: wrote %s", split.name, ", ".join(paths))
             written += paths
         return written
@@ -346,8 +320,19 @@ def run(
       flags: the command line, for the record.
 
     Returns:
-      The scores of each evaluated part.
+      The scores of each evaluated part; with several seeds their means.
     """
     config = check_model(model, run_settings, devices)
-    task = make_task(config)
-    return Run(task, config, model, run_settings, devices, flags).execute()
+    strategy = None
+
+    def run_one(settings: RunSettings):
+        nonlocal strategy
+        one = Run(
+            make_task(config), config, model, settings, devices, flags, strategy
+        )
+        strategy = one.strategy
+        return one.execute()
+
+    if run_settings.num_seeds > 1:
+        return seeds.run_seeds(run_one, run_settings)
+    return run_one(run_settings)

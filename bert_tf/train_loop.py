@@ -2,25 +2,33 @@
 
 import functools
 import logging
+import sys
 import time
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import tensorflow as tf
 
-from bert_tf import optimization
+from bert_tf import fine_tuning, optimization
 from bert_tf.checkpoint import (
     CheckpointManager,
+    checkpoint_names,
     latest_checkpoint,
     load_checkpoint,
+    read_shapes,
     read_sidecar,
     read_variables,
 )
 from bert_tf.data_position import DataPosition
-from bert_tf.input_pipeline import train_batches
+from bert_tf.distribution import is_chief
+from bert_tf.input_pipeline import distribute, train_batches
 from bert_tf.modeling import BertBase
 from bert_tf.progress import Progress
 from bert_tf.settings import RunSettings
+from bert_tf.stability import LossScale
 from bert_tf.tasks.base import RecordFiles, Task
-from bert_tf.training import GLOBAL_STEP, Trainer, TrainState
+from bert_tf.training import GLOBAL_STEP, StepOptions, Trainer, TrainState
+from bert_tf.watch import StopRequest, Watch
 
 OPTIMIZERS = {
     "adam": optimization.AdamWeightDecay,
@@ -40,19 +48,16 @@ def steps_done(folder: str) -> int:
     return int(read_variables(latest, [GLOBAL_STEP])[GLOBAL_STEP])
 
 
-def train(
-    task: Task,
-    model: BertBase,
-    strategy: tf.distribute.Strategy,
-    records: RecordFiles,
-    settings: RunSettings,
-    init_checkpoint: str | None = None,
-) -> TrainState:
-    """Trains a model to `settings.last_step`.
+class Preempted(SystemExit):
+    """The run was told to stop by SIGTERM, and has saved its state."""
 
-    The folder's latest checkpoint is gone on from, slots, step and place in
-    the data included; without one the weights come from `init_checkpoint`,
-    the slots are zero.
+
+class TrainingRun:
+    """Everything of one training, made once; `run` goes to the last step.
+
+    The folder's latest checkpoint is gone on from, slots, step, loss scale
+    and place in the data included; without one the weights come from
+    `init_checkpoint`, the slots are zero.
 
     Args:
       task: gives the loss.
@@ -61,120 +66,268 @@ def train(
       records: the training data.
       settings: steps and warm-up filled in.
       init_checkpoint: what to start from, or None for random weights.
-
-    Returns:
-      The state after the last step, which has been saved.
+      evaluate: step -> scores, for evaluations during the training.
     """
-    with strategy.scope():
-        optimizer = OPTIMIZERS[settings.optimizer]()
-        state = TrainState.create(task, model, optimizer)
-    position = DataPosition(
-        records.paths,
-        settings.random_seed,
-        records.shuffle_buffer,
-        settings.train_batch_size,
-    )
-    manager = CheckpointManager(
-        settings.output_dir,
-        state.global_step,
-        state.tensors,
-        interval=settings.save_checkpoints_steps,
-        keep_max=settings.keep_checkpoint_max,
-        sidecar_fn=lambda: position.sidecar(int(state.global_step.numpy())),
-    )
-    restored = manager.restore_or_initialize()
-    first = int(state.global_step.numpy())
-    examples_done = position.resume(
-        first, read_sidecar(restored) if restored else None
-    )
-    if restored is None:
-        _initialize(model, init_checkpoint)
-        manager.save(check_interval=False)
-    dataset = _batches(task, records, settings, examples_done)
 
-    def schedule(step):
+    def __init__(
+        self,
+        task: Task,
+        model: BertBase,
+        strategy: tf.distribute.Strategy,
+        records: RecordFiles,
+        settings: RunSettings,
+        init_checkpoint: str | None = None,
+        evaluate: Callable[[int], Mapping[str, Any]] | None = None,
+    ):
+        self.task = task
+        self.strategy = strategy
+        self.records = records
+        self.settings = settings
+        self.init_checkpoint = init_checkpoint
+        self._chief = is_chief(strategy)
+        with strategy.scope():
+            self._rate_factors = fine_tuning.learning_rate_factors(
+                checkpoint_names(model),
+                model.config.num_hidden_layers,
+                settings,
+            )
+            optimizer = OPTIMIZERS[settings.optimizer](
+                rate_factors=self._rate_factors
+            )
+            self.state = TrainState.create(task, model, optimizer)
+            self.loss_scale = LossScale(dynamic=settings.dtype == "float16")
+        self._position = DataPosition(
+            records.paths,
+            settings.random_seed,
+            records.shuffle_buffer,
+            settings.train_batch_size,
+        )
+        self.manager = CheckpointManager(
+            settings.output_dir,
+            self.state.global_step,
+            self.state.tensors,
+            interval=settings.save_checkpoints_steps,
+            keep_max=settings.keep_checkpoint_max,
+            sidecar_fn=self._sidecar,
+            is_chief=self._chief,
+        )
+        self.watch = Watch(
+            settings,
+            evaluate,
+            functools.partial(checkpoint_names, model),
+            self._chief,
+        )
+        self.accumulation = settings.gradient_accumulation_steps
+
+    def _sidecar(self) -> dict[str, Any]:
+        step = int(self.state.global_step.numpy())
+        return {**self._position.sidecar(step), **self.loss_scale.sidecar()}
+
+    def _schedule(self, step):
         return optimization.learning_rate_at(
             step,
-            settings.learning_rate,
-            settings.num_train_steps,
-            settings.num_warmup_steps or 0,
+            self.settings.learning_rate,
+            self.settings.num_train_steps,
+            self.settings.num_warmup_steps or 0,
         )
 
-    _logger.info(
-        "%s step %d of %d, learning rate %.3g",
-        "resuming at" if restored else "starting at",
-        first,
-        settings.num_train_steps,
-        float(schedule(state.global_step)),
-    )
-    trainer = Trainer(
-        task, state, schedule, strategy, dataset, settings.random_seed
-    )
-    _loop(trainer, manager, settings, first)
-    return state
-
-
-def _batches(
-    task: Task, records: RecordFiles, settings: RunSettings, examples_done: int
-) -> tf.data.Dataset:
-    return train_batches(
-        records.paths,
-        task.feature_spec("train"),
-        settings.train_batch_size,
-        records.num_records,
-        settings.random_seed,
-        examples_done=examples_done,
-        shuffle_buffer=records.shuffle_buffer,
-        complete=functools.partial(task.complete_features, "train"),
-    )
-
-
-def _initialize(model: BertBase, init_checkpoint: str | None) -> None:
-    if init_checkpoint:
-        load_checkpoint(model, init_checkpoint)
-    else:
-        _logger.warning(
-            "no --init_checkpoint: all weights start from random values"
-        )
-
-
-def _loop(
-    trainer: Trainer,
-    manager: CheckpointManager,
-    settings: RunSettings,
-    step: int,
-) -> None:
-    last = settings.last_step
-    writer = tf.summary.create_file_writer(settings.output_dir)
-    calls = _CallSize(settings)
-    with (
-        writer.as_default(),
-        Progress(
-            "train",
-            last,
-            step,
-            settings.train_batch_size,
-            settings.log_every_steps,
-        ) as progress,
-    ):
-        while step < last:
-            count = calls.next(step)
-            start = time.monotonic()
-            values = trainer.train(count)
-            calls.measured(count, time.monotonic() - start)
-            step += count
-            rate = float(trainer.schedule(tf.constant(step - 1, tf.int64)))
-            progress.update(count, **values, rate=rate)
-            values["learning_rate"] = rate
-            values["examples_per_second"] = (
-                progress.rate * settings.train_batch_size
+    def _restore(self) -> tuple[int, int]:
+        """Takes up the latest checkpoint; returns step and examples done."""
+        latest = self.manager.latest_checkpoint
+        if latest:
+            fine_tuning.check_slots(
+                latest,
+                read_shapes(latest),
+                self.state.optimizer.variables,
+                self._rate_factors,
             )
-            for name, value in values.items():
-                tf.summary.scalar(name, value, step=step)
-            saved = manager.save(check_interval=step < last)
-            if saved:
-                progress.note(f"saved {saved}")
-    writer.close()
+        restored = self.manager.restore_or_initialize()
+        sidecar = read_sidecar(restored) if restored else None
+        step = int(self.state.global_step.numpy())
+        examples_done = self._position.resume(step, sidecar)
+        self.loss_scale.restore(sidecar or {})
+        if restored is None:
+            self._initialize()
+            self.manager.save(check_interval=False)
+        _logger.info(
+            "%s step %d of %d, learning rate %.3g",
+            "resuming at" if restored else "starting at",
+            step,
+            self.settings.num_train_steps,
+            float(self._schedule(self.state.global_step)),
+        )
+        return step, examples_done
+
+    def _initialize(self) -> None:
+        if self.init_checkpoint:
+            model = self.state.model
+            with fine_tuning.kept_fresh(
+                checkpoint_names(model),
+                model.config.num_hidden_layers,
+                self.settings.reinit_top_layers,
+            ):
+                load_checkpoint(model, self.init_checkpoint)
+        else:
+            _logger.warning(
+                "no --init_checkpoint: all weights start from random values"
+            )
+
+    def _batches(self, examples_done: int):
+        def make(batch_size, share):
+            return train_batches(
+                self.records.paths,
+                self.task.feature_spec("train"),
+                batch_size,
+                self.records.num_records,
+                self.settings.random_seed,
+                examples_done=examples_done,
+                shuffle_buffer=self.records.shuffle_buffer,
+                complete=functools.partial(
+                    self.task.complete_features, "train"
+                ),
+                share=share,
+            )
+
+        return distribute(self.strategy, self.settings.train_batch_size, make)
+
+    def run(self) -> TrainState:
+        """Trains to the last step; returns the state, which is saved.
+
+        Raises:
+          Preempted: SIGTERM came; the state is saved.
+          ValueError: the loss has diverged.
+        """
+        while True:
+            step, examples_done = self._restore()
+            trainer = Trainer(
+                self.task,
+                self.state,
+                self._schedule,
+                self.strategy,
+                self._batches(examples_done),
+                self.settings.random_seed,
+                StepOptions(
+                    self.accumulation,
+                    self.settings.gradient_reduction,
+                    self.settings.jit_compile,
+                ),
+                self.loss_scale,
+            )
+            try:
+                self._loop(trainer, step)
+                return self.state
+            except tf.errors.ResourceExhaustedError as error:
+                self._split_further(error)
+
+    def _split_further(self, error) -> None:
+        """Halves the micro-batch after the memory has run out."""
+        replicas = self.strategy.num_replicas_in_sync
+        each = self.settings.train_batch_size // replicas // self.accumulation
+        if not self.settings.auto_batch or each % 2:
+            raise ValueError(
+                f"out of memory with {each} examples at a time on a device: "
+                "lower --train_batch_size or --max_seq_length, raise "
+                "--gradient_accumulation_steps, or give --auto_batch or "
+                f"--recompute. TensorFlow says: {error.message[:300]}"
+            ) from error
+        self.accumulation *= 2
+        _logger.warning(
+            "out of memory with %d examples at a time on a device: going on "
+            "with %d, in %d micro-batches; the updates stay the same",
+            each,
+            each // 2,
+            self.accumulation,
+        )
+
+    def _loop(self, trainer: Trainer, step: int) -> None:
+        settings = self.settings
+        last = settings.last_step
+        writer = tf.summary.create_noop_writer()
+        if self._chief:
+            writer = tf.summary.create_file_writer(settings.output_dir)
+        calls = _CallSize(settings, self.watch)
+        first, start = step, time.monotonic()
+        with (
+            writer.as_default(),
+            StopRequest() as stop,
+            Progress(
+                "train",
+                last,
+                step,
+                settings.train_batch_size,
+                settings.log_every_steps,
+            ) as progress,
+        ):
+            while step < last:
+                count = calls.next(step)
+                began = time.monotonic()
+                values = trainer.train(count)
+                calls.measured(count, time.monotonic() - began)
+                step += count
+                self._show(progress, values, step, count)
+                self.loss_scale.check(settings.max_skipped_steps)
+                saved = self.manager.save(
+                    check_interval=step < last and not stop.received
+                )
+                if saved:
+                    progress.note(f"saved {saved}")
+                if stop.received:
+                    raise Preempted(
+                        f"stopped by SIGTERM at step {step}, which is saved; "
+                        "the same command goes on from there"
+                    )
+                if self.watch.after(step):
+                    self.manager.save(check_interval=False)
+                    break
+        writer.close()
+        self._summarize(step - first, time.monotonic() - start)
+
+    def _show(self, progress, values, step, count) -> None:
+        rate = float(self._schedule(tf.constant(step - 1, tf.int64)))
+        skipped = self.loss_scale.skipped_in_call()
+        if skipped:
+            progress.note(
+                f"{skipped} update(s) up to step {step} skipped: gradients "
+                "not finite"
+            )
+        progress.update(count, **values, rate=rate)
+        values["learning_rate"] = rate
+        values["examples_per_second"] = (
+            progress.rate * self.settings.train_batch_size
+        )
+        if self.loss_scale.dynamic:
+            values["loss_scale"] = float(self.loss_scale.current())
+        for name, value in values.items():
+            tf.summary.scalar(name, value, step=step)
+
+    def _summarize(self, steps: int, seconds: float) -> None:
+        examples = steps * self.settings.train_batch_size
+        rows = {
+            "steps": f"{steps:,}",
+            "examples": f"{examples:,}",
+            "seconds": f"{seconds:,.1f}",
+            "examples/s": f"{examples / max(seconds, 1e-9):,.1f}",
+            "updates skipped": f"{int(self.loss_scale.skipped.numpy()):,}",
+            "peak memory, MiB": f"{peak_memory():,.0f}",
+        }
+        width = max(map(len, rows))
+        _logger.info(
+            "training done\n%s",
+            "\n".join(f"  {k:<{width}}  {v}" for k, v in rows.items()),
+        )
+
+
+def peak_memory() -> float:
+    """Peak memory in MiB: of the first GPU, else of this process."""
+    if tf.config.list_physical_devices("GPU"):
+        return tf.config.experimental.get_memory_info("GPU:0")["peak"] / 2**20
+    try:
+        import resource
+    except ImportError:  # Windows
+        return float("nan")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # Linux counts in KiB, macOS in bytes.
+    return peak / (2**20 if sys.platform == "darwin" else 2**10)
 
 
 class _CallSize:
@@ -184,8 +337,9 @@ class _CallSize:
     second otherwise; the numbers do not depend on it.
     """
 
-    def __init__(self, settings: RunSettings):
+    def __init__(self, settings: RunSettings, watch: Watch):
         self._settings = settings
+        self._watch = watch
         self._wanted = 1
 
     def next(self, step: int) -> int:
@@ -196,6 +350,7 @@ class _CallSize:
             - step % settings.save_checkpoints_steps,
             settings.log_every_steps - step % settings.log_every_steps,
             settings.iterations_per_loop,
+            self._watch.steps_left(step) or settings.last_step,
         )
         return max(1, min(self._wanted, *stops))
 

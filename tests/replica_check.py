@@ -71,11 +71,13 @@ def run(strategy, task, values, dropout):
     }
     dataset = tf.data.Dataset.from_tensor_slices(values)
     batches = dataset.batch(BATCH, drop_remainder=True)
-    trainer = Trainer(task, state, schedule, strategy, batches, run_seed=9)
+    distributed = strategy.experimental_distribute_dataset(batches)
+    trainer = Trainer(task, state, schedule, strategy, distributed, run_seed=9)
     history = [trainer.train(5) for _ in range(STEPS // 5)]
     evaluator = Evaluator(task, model, strategy)
     real = 43
-    parts = list(evaluator.batches(batches.take(6), real))
+    part = strategy.experimental_distribute_dataset(batches.take(6))
+    parts = list(evaluator.batches(part, real))
     outputs = {k: np.concatenate([p[k] for p in parts]) for k in parts[0]}
     assert all(len(v) == real for v in outputs.values())
     return (

@@ -96,7 +96,8 @@ def make_trainer(task, config, golden, checkpoint, first=0, **model_kwargs):
         )
 
     dataset = tf.data.Dataset.from_tensor_slices(batches_of(golden)).skip(first)
-    return Trainer(task, state, schedule, strategy, dataset, run_seed=1)
+    batches = strategy.experimental_distribute_dataset(dataset)
+    return Trainer(task, state, schedule, strategy, batches, run_seed=1)
 
 
 def micro_trainer(golden_dir, run, first=0):

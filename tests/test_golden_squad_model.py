@@ -48,7 +48,8 @@ def make_trainer(task, folder, golden, **model_options):
         if key.startswith("in/")
     }
     dataset = tf.data.Dataset.from_tensor_slices(batches)
-    return Trainer(task, state, schedule, strategy, dataset, run_seed=1)
+    batches = strategy.experimental_distribute_dataset(dataset)
+    return Trainer(task, state, schedule, strategy, batches, run_seed=1)
 
 
 @pytest.mark.parametrize("use_one_hot", [False, True])

@@ -118,6 +118,11 @@ class Task(abc.ABC):
     def prepare(self, split: Split, output_dir: str) -> RecordFiles:
         """Reads and featurizes a part; writes its records."""
 
+    @property
+    @abc.abstractmethod
+    def loss_terms(self) -> tuple[str, ...]:
+        """Names of the loss terms; the loss is their sum."""
+
     @abc.abstractmethod
     def loss_weights(
         self, features: Mapping[str, tf.Tensor]

@@ -178,6 +178,10 @@ class ClassificationTask(Task):
             "%s: %s -> %s", example.guid, " ".join(pieces), example.label
         )
 
+    @property
+    def loss_terms(self):
+        return (self._LOSS,)
+
     def loss_weights(self, features):
         batch = tf.shape(features["input_ids"])[0]
         return {self._LOSS: tf.cast(batch, tf.float32)}

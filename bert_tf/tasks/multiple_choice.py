@@ -143,6 +143,10 @@ class MultipleChoiceTask(Task):
                 )
             yield example
 
+    @property
+    def loss_terms(self):
+        return (self._LOSS,)
+
     def loss_weights(self, features):
         batch = tf.shape(features["input_ids"])[0]
         return {self._LOSS: tf.cast(batch, tf.float32)}

@@ -157,6 +157,12 @@ class PretrainingTask(Task):
 
     # Loss ---------------------------------------------------------------
 
+    @property
+    def loss_terms(self):
+        if self.use_next_sentence:
+            return (MASKED_LM, NEXT_SENTENCE)
+        return (MASKED_LM,)
+
     def loss_weights(self, features):
         batch = tf.shape(features["input_ids"])[0]
         weights = {MASKED_LM: tf.reduce_sum(features["masked_lm_weights"])}

@@ -76,6 +76,10 @@ class SquadTask(Task):
     def feature_spec(self, mode: str):
         return feature_spec(self.settings.max_seq_length, mode == "train")
 
+    @property
+    def loss_terms(self):
+        return (self._LOSS,)
+
     def loss_weights(self, features):
         batch = tf.shape(features["input_ids"])[0]
         return {self._LOSS: tf.cast(batch, tf.float32)}

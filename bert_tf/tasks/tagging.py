@@ -138,6 +138,10 @@ class TaggingTask(Task):
                 _logger.info("%s-%d: %s", split.name, i, shown)
             yield sentence
 
+    @property
+    def loss_terms(self):
+        return (self._LOSS,)
+
     def loss_weights(self, features):
         labelled = features["label_ids"] >= 0
         return {self._LOSS: tf.reduce_sum(tf.cast(labelled, tf.float32))}
