@@ -55,8 +55,8 @@ _ROWS_HELD = 1024
 
 # A document on its way: number, lengths of sentences, tokens, word starts.
 Document = tuple[int, bytes, bytes, bytes]
-# An instance on its way: key, highest byte first, and row.
-Row = tuple[bytes, bytes]
+# An instance on its way: the bytes of its row.
+Row = bytes
 
 STATISTICS = "statistics"
 
@@ -305,14 +305,13 @@ def build_group(
     )
 
     def taken() -> Iterator[tuple[int, Row]]:
-        keys, rows = held.take()
+        rows = held.take()
         lengths = rows["length_a"].astype(np.int64) + rows["length_b"] + 3
         statistics.add_instances(
             lengths, rows["label"], settings.max_seq_length
         )
-        for key, row in zip(keys.tolist(), rows, strict=True):
-            own = key.to_bytes(8, "big"), row.tobytes()
-            yield key * num_buckets >> 64, own
+        for key, row in zip(rows["key"].tolist(), rows, strict=True):
+            yield key * num_buckets >> 64, row.tobytes()
 
     for passing in range(settings.dupe_factor):
         for index in range(len(documents)):
@@ -327,16 +326,15 @@ def encode_bucket(
 ) -> Iterator[bytes]:
     """Instances of a range of keys -> records in random order; statistics."""
     vocabulary, _, encoder = _tools(settings)
-    ordered = sorted(bucket[1])
     dtype = row_dtype(
         settings.max_seq_length,
         token_dtype(vocabulary.size),
         bool(settings.word_segmenter),
     )
-    keys = np.frombuffer(b"".join(key for key, _ in ordered), ">u8")
-    rows = np.frombuffer(b"".join(row for _, row in ordered), dtype)
+    rows = np.frombuffer(b"".join(bucket[1]), dtype)
+    rows = rows[np.argsort(rows["key"], kind="stable")]
     statistics = Statistics()
-    for batch in encoder.encode(keys.astype(np.uint64), rows, statistics):
+    for batch in encoder.encode(rows, statistics):
         yield from batch
     yield _tagged(statistics)
 

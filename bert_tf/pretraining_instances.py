@@ -55,24 +55,24 @@ class CorpusParts:
         self.num_documents = self.first_document[-1]
 
     def cut(self, num_tokens: int) -> list[tuple[int, int]]:
-        """Ranges of documents with about `num_tokens` tokens each.
+        """Ranges of documents with at least `num_tokens` tokens each.
 
-        A range does not reach into another part and holds at least one
-        document.
+        A range ends with the document that has the last token wanted; what
+        is left over makes the last range.
         """
-        ranges = []
+        ranges: list[tuple[int, int]] = []
+        begin = held = 0
         for part, first in zip(self._parts, self.first_document, strict=False):
-            if not part.num_documents:
-                continue
             ends = part.sentences[part.documents[1:]]
-            wanted = np.arange(num_tokens, ends[-1] + num_tokens, num_tokens)
-            cuts = np.searchsorted(ends, wanted) + 1
-            cuts[-1] = len(ends)
-            begin = 0
-            for end in sorted(set(np.minimum(cuts, len(ends)).tolist())):
-                ranges.append((first + begin, first + end))
-                begin = end
+            start = 0
+            while len(ends) and start + num_tokens - held <= ends[-1]:
+                last = int(np.searchsorted(ends, start + num_tokens - held))
+                ranges.append((begin, first + last + 1))
+                begin, start, held = first + last + 1, int(ends[last]), 0
+            held += int(ends[-1]) - start if len(ends) else 0
             self.release()
+        if begin < self.num_documents:
+            ranges.append((begin, self.num_documents))
         return ranges
 
     def locate(

@@ -24,9 +24,10 @@ from bert_tf.pretraining_vocabulary import Vocabulary
 def row_dtype(
     max_seq_length: int, token_dtype: np.dtype, with_word_starts: bool
 ) -> np.dtype:
-    """Layout of an instance: both texts one after the other, no specials."""
+    """Layout of an instance: key, both texts one after the other, label."""
     room = (max_seq_length - 3,)
     fields = [
+        ("key", "<u8"),
         ("length_a", "<u2"),
         ("length_b", "<u2"),
         ("label", "u1"),
@@ -99,19 +100,19 @@ class InstanceRows:
         self._streams.append(stream)
         self._numbers.append(number)
 
-    def take(self) -> tuple[np.ndarray, np.ndarray]:
-        """Keys, uint64 [n], and rows [n]; the room is free afterwards.
+    def take(self) -> np.ndarray:
+        """The rows, [n]; the room is free afterwards.
 
-        The rows are a view: use them before the next `add`.
+        They are a view: use them before the next `add`.
         """
         rows = self._rows[: len(self._meta)]
         meta = np.array(self._meta, np.int64).reshape(-1, 3)
         rows["length_a"], rows["length_b"], rows["label"] = meta.T
-        keys = random_bits(
+        rows["key"] = random_bits(
             np.array(self._streams, np.uint64), np.array(self._numbers)
         )
         self._meta, self._streams, self._numbers = [], [], []
-        return keys, rows
+        return rows
 
 
 class RowEncoder:
@@ -173,12 +174,11 @@ class RowEncoder:
         return length_a, length_b, layout, starts
 
     def encode(
-        self, keys: np.ndarray, rows: np.ndarray, statistics: Statistics
+        self, rows: np.ndarray, statistics: Statistics
     ) -> Iterator[list[bytes]]:
         """Yields records, in order, some hundred at a time.
 
         Args:
-          keys: of each instance, uint64 [n].
           rows: instances, [n].
           statistics: gets the counts of masks.
         """
@@ -197,7 +197,7 @@ class RowEncoder:
                 )
                 continue
             masks, originals = self._draw(
-                keys[at : at + BATCH], layout, starts, statistics
+                part["key"], layout, starts, statistics
             )
             yield self._encoder.static(
                 layout.input_ids,
@@ -209,13 +209,12 @@ class RowEncoder:
                 masks.counts,
             )
 
-    def count_masks(
-        self, keys: np.ndarray, rows: np.ndarray, statistics: Statistics
-    ) -> None:
+    def count_masks(self, rows: np.ndarray, statistics: Statistics) -> None:
         """Draws masks for their statistics only."""
         for at in range(0, len(rows) if self._is_static else 0, BATCH):
-            *_, layout, starts = self._lay_out(rows[at : at + BATCH])
-            self._draw(keys[at : at + BATCH], layout, starts, statistics)
+            part = rows[at : at + BATCH]
+            *_, layout, starts = self._lay_out(part)
+            self._draw(part["key"], layout, starts, statistics)
 
     def _draw(self, keys, layout, starts, statistics) -> tuple[Masks, ...]:
         masks = self._drawer.draw(

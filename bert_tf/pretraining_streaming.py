@@ -48,7 +48,7 @@ _log = logging.getLogger("bert_tf")
 
 _MIB = 1 << 20
 # A process holds a run in memory; very many runs would be slow to merge.
-_MOST_RUNS, _SMALLEST_RUN, _LARGEST_RUN = 2048, 4 * _MIB, 256 * _MIB
+_MOST_RUNS, _SMALLEST_RUN, _LARGEST_RUN = 2048, _MIB, 256 * _MIB
 # So it does a segment, and its records, which are three times as large.
 _MOST_SEGMENTS, _SMALLEST_SEGMENT, _LARGEST_SEGMENT = 4096, _MIB // 2, 32 * _MIB
 # Truncation and texts put back make more instances than tokens / S.
@@ -182,9 +182,7 @@ class _Streaming:
                 )
                 if not settings.dry_run and statistics.counts["instances"]:
                     planned = self._plan_shards(worker, len(units))
-                    shards = self._write(
-                        pool, worker, planned, len(units), statistics
-                    )
+                    shards = self._write(pool, worker, planned, statistics)
         return StreamingResult(
             statistics,
             shards,
@@ -249,19 +247,29 @@ class _Streaming:
 
     def _plan_shards(self, worker: Worker, num_units: int) -> list[Shard]:
         """Ranges of keys for each output file, of the same size but one."""
-        runs = worker.runs(num_units)
-        total = sum(run.count for run in runs)
+        names: list[str] = []
+        for number in range(num_units):
+            names += self._workspace.load(f"unit-{number:06d}")["runs"]
+        self._workspace.save("runs", names)
+        runs = worker.runs()
+        counts = [run.count for run in runs]
+        total = sum(counts)
         size = total * worker.row_dtype.itemsize
         segment_bytes = _clamp(
             size / _MOST_SEGMENTS, _SMALLEST_SEGMENT, _LARGEST_SEGMENT
         )
         num_segments = -(-size // segment_bytes)
-        edges = [i * _KEYS // num_segments for i in range(num_segments)]
-        below = sum(run.below(np.array(edges, np.uint64)) for run in runs)
-        ranks = [*below.tolist(), total]
-        edges.append(_KEYS)
-        shards = []
+        edges = np.array(
+            [i * _KEYS // num_segments for i in range(num_segments)], np.uint64
+        )
+        bounds = np.empty((num_segments + 1, len(runs)), np.int64)
+        for column, run in enumerate(runs):
+            bounds[:-1, column] = run.below(edges)
+        bounds[-1] = counts
+        self._workspace.save_bounds(bounds)
+        ranks = bounds.sum(1).tolist()
         paths = self._settings.output_paths()
+        shards = []
         for number, path in enumerate(paths):
             begin = number * total // len(paths)
             end = (number + 1) * total // len(paths)
@@ -271,12 +279,7 @@ class _Streaming:
                 stop = min(end, ranks[at + 1])
                 if stop > begin:
                     segments.append(
-                        Segment(
-                            edges[at],
-                            edges[at + 1] - 1,
-                            begin - ranks[at],
-                            stop - ranks[at],
-                        )
+                        Segment(at, begin - ranks[at], stop - ranks[at])
                     )
                 begin, at = stop, at + 1
             shards.append(Shard(number, path, segments))
@@ -287,7 +290,6 @@ class _Streaming:
         pool: TaskPool,
         worker: Worker,
         shards: list[Shard],
-        num_units: int,
         statistics: Statistics,
     ) -> dict[str, int]:
         """Step 3; returns the number of records by file."""
@@ -299,13 +301,10 @@ class _Streaming:
         missing = [s for s in shards if s.number not in finished]
         _log.info("writing %d files, %d done", len(shards), len(finished))
         if len(missing) >= pool.num_workers:
-            done = pool.run(
-                "write_shard", ((s, num_units) for s in missing), "files"
-            )
+            done = pool.run("write_shard", ((s,) for s in missing), "files")
         else:
             done = (
-                self._write_together(pool, worker, shard, num_units)
-                for shard in missing
+                self._write_together(pool, worker, shard) for shard in missing
             )
         finished.update(zip((s.number for s in missing), done, strict=True))
         for number in sorted(finished):
@@ -317,7 +316,7 @@ class _Streaming:
         }
 
     def _write_together(
-        self, pool: TaskPool, worker: Worker, shard: Shard, num_units: int
+        self, pool: TaskPool, worker: Worker, shard: Shard
     ) -> dict[str, Any]:
         """All processes encode records of one file, which is written here."""
         statistics = Statistics()
@@ -328,10 +327,7 @@ class _Streaming:
                 self._workspace.segment_file(number)
                 for number in range(len(shard.segments))
             ]
-            tasks = [
-                (segment, num_units, path)
-                for segment, path in zip(shard.segments, paths, strict=True)
-            ]
+            tasks = list(zip(shard.segments, paths, strict=True))
             done = pool.run("encode_segment", tasks, shard.path)
             for path, result in zip(paths, done, strict=True):
                 writer.write_framed(files.read_bytes(path), result["records"])

@@ -62,17 +62,15 @@ class Unit(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """Part of a shard: instances by rank in a range of keys.
+    """Part of a shard, within a range of keys.
 
     Attributes:
-      low: first key.
-      high: last key.
-      begin: rank, among the instances between both keys, of the first.
+      number: of the range of keys.
+      begin: rank, among the instances of that range, of the first.
       end: rank after the last.
     """
 
-    low: int
-    high: int
+    number: int
     begin: int
     end: int
 
@@ -118,7 +116,7 @@ class Worker:
         self._encoder = RowEncoder(settings, self.vocabulary)
         self._corpus: CorpusParts | None = None
         self._rows: InstanceRows | None = None
-        self._runs: list[Run] = []
+        self._merged: tuple[list[Run], np.ndarray] | None = None
 
     def hash_file(self, path: str) -> str:
         """SHA-256 of an input file."""
@@ -190,7 +188,7 @@ class Worker:
         builder = InstanceBuilder(corpus, settings, statistics)
         if self._rows is None:
             self._rows = InstanceRows(self.row_dtype, capacity)
-        runs: list[list[str]] = []
+        runs: list[str] = []
         for passing in range(settings.dupe_factor):
             for index in range(unit.first, unit.end):
                 for _ in builder.add_document(index, passing, self._rows):
@@ -203,72 +201,64 @@ class Worker:
         return done
 
     def _save_run(
-        self, name: str, runs: list[list[str]], statistics: Statistics
+        self, name: str, runs: list[str], statistics: Statistics
     ) -> None:
-        keys, rows = self._rows.take()
+        rows = self._rows.take()
         lengths = rows["length_a"].astype(np.int64) + rows["length_b"] + 3
         statistics.add_instances(
             lengths, rows["label"], self._settings.max_seq_length
         )
         if self._settings.dry_run:
-            self._encoder.count_masks(keys, rows, statistics)
+            self._encoder.count_masks(rows, statistics)
         else:
-            runs.append(self._workspace.save_run(name, keys, rows))
+            self._workspace.save_run(name, rows)
+            runs.append(name)
 
-    def runs(self, num_units: int) -> list[Run]:
+    def runs(self) -> list[Run]:
         """What step 2 left, in order."""
-        if not self._runs:
-            for number in range(num_units):
-                done = self._workspace.load(f"unit-{number:06d}")
-                self._runs += map(self._workspace.run, done["runs"])
-        return self._runs
+        return [
+            self._workspace.run(name, self.row_dtype)
+            for name in self._workspace.load("runs")
+        ]
 
     def _records(
-        self, segment: Segment, num_units: int, statistics: Statistics
+        self, segment: Segment, statistics: Statistics
     ) -> Iterator[tuple[bytes, int]]:
         """Framed records of a segment, and how many they are."""
-        keys, rows = [], []
-        for run in self.runs(num_units):
-            begin, end = run.between(segment.low, segment.high)
-            if end > begin:
-                own_keys, own_rows = run.read(begin, end, self.row_dtype)
-                keys.append(own_keys)
-                rows.append(own_rows)
-        all_keys = np.concatenate(keys)
-        order = np.argsort(all_keys, kind="stable")
-        order = order[segment.begin : segment.end]
-        all_rows = np.concatenate(rows)[order]
-        del rows
-        for batch in self._encoder.encode(
-            all_keys[order], all_rows, statistics
-        ):
+        if self._merged is None:
+            self._merged = self.runs(), self._workspace.load_bounds()
+        runs, bounds = self._merged
+        begins, ends = bounds[segment.number : segment.number + 2].tolist()
+        parts = [
+            run.read(begin, end)
+            for run, begin, end in zip(runs, begins, ends, strict=True)
+            if end > begin
+        ]
+        rows = np.concatenate(parts)
+        del parts
+        order = np.argsort(rows["key"], kind="stable")
+        rows = rows[order[segment.begin : segment.end]]
+        for batch in self._encoder.encode(rows, statistics):
             yield b"".join(map(records.frame_record, batch)), len(batch)
 
-    def encode_segment(
-        self, segment: Segment, num_units: int, path: str
-    ) -> dict[str, Any]:
+    def encode_segment(self, segment: Segment, path: str) -> dict[str, Any]:
         """Step 3, a part of a shard: writes its framed records to a file."""
         statistics = Statistics()
-        records_written = 0
+        written = 0
         with open(path, "wb") as stream:
-            for data, count in self._records(segment, num_units, statistics):
+            for data, count in self._records(segment, statistics):
                 stream.write(data)
-                records_written += count
-        return {
-            "records": records_written,
-            "statistics": statistics.to_json(),
-        }
+                written += count
+        return {"records": written, "statistics": statistics.to_json()}
 
-    def write_shard(self, shard: Shard, num_units: int) -> dict[str, Any]:
+    def write_shard(self, shard: Shard) -> dict[str, Any]:
         """Step 3, a whole shard: writes the file."""
         statistics = Statistics()
         with records.RecordWriter(
             shard.path, self._settings.compression or None
         ) as writer:
             for segment in shard.segments:
-                for data, count in self._records(
-                    segment, num_units, statistics
-                ):
+                for data, count in self._records(segment, statistics):
                     writer.write_framed(data, count)
         return self.finish_shard(shard, writer.count, statistics)
 

@@ -65,42 +65,30 @@ class Run(NamedTuple):
     """Instances on disk, sorted by key.
 
     Attributes:
-      keys_path: file of uint64 keys.
-      rows_path: file of rows.
+      path: file of rows.
+      dtype: see `row_dtype`.
     """
 
-    keys_path: str
-    rows_path: str
+    path: str
+    dtype: np.dtype
 
     @property
     def count(self) -> int:
         """Number of instances."""
-        return os.path.getsize(self.keys_path) // 8
+        return os.path.getsize(self.path) // self.dtype.itemsize
 
     def below(self, keys: np.ndarray) -> np.ndarray:
         """Number of instances below each of some ascending keys, int64."""
-        if not self.count:
-            return np.zeros(len(keys), np.int64)
-        return np.searchsorted(np.memmap(self.keys_path, np.uint64, "r"), keys)
+        rows = np.memmap(self.path, self.dtype, "r")
+        return np.searchsorted(rows["key"], keys)
 
-    def between(self, low: int, high: int) -> tuple[int, int]:
-        """Range of instances whose keys are `low` to `high`."""
-        if not self.count:
-            return 0, 0
-        keys = np.memmap(self.keys_path, np.uint64, "r")
-        begin = np.searchsorted(keys, np.uint64(low))
-        return int(begin), int(np.searchsorted(keys, np.uint64(high), "right"))
-
-    def read(
-        self, begin: int, end: int, dtype: np.dtype
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Keys and rows of a range."""
-        count = end - begin
-        return (
-            np.fromfile(self.keys_path, np.uint64, count, offset=8 * begin),
-            np.fromfile(
-                self.rows_path, dtype, count, offset=dtype.itemsize * begin
-            ),
+    def read(self, begin: int, end: int) -> np.ndarray:
+        """Rows of a range."""
+        return np.fromfile(
+            self.path,
+            self.dtype,
+            end - begin,
+            offset=self.dtype.itemsize * begin,
         )
 
 
@@ -258,21 +246,26 @@ class Workspace:
         """Lets go of all mapped parts; they go with the last array of them."""
         self._maps.clear()
 
-    def save_run(
-        self, name: str, keys: np.ndarray, rows: np.ndarray
-    ) -> list[str]:
-        """Writes instances sorted by key; returns the names of the files."""
-        order = np.argsort(keys, kind="stable")
-        names = [f"{name}.keys", f"{name}.rows"]
-        for name, values in zip(names, (keys, rows), strict=True):
-            path = self._file(name)
-            with open(self.temporary(path), "wb") as stream:
-                # Piecewise, or the rows would be held twice.
-                for at in range(0, len(order), _ROWS_SORTED):
-                    values[order[at : at + _ROWS_SORTED]].tofile(stream)
-            os.replace(self.temporary(path), path)
-        return names
+    def save_run(self, name: str, rows: np.ndarray) -> None:
+        """Writes instances, at least one, sorted by key."""
+        order = np.argsort(rows["key"], kind="stable")
+        path = self._file(name)
+        with open(self.temporary(path), "wb") as stream:
+            # Piecewise, or the rows would be held twice.
+            for at in range(0, len(order), _ROWS_SORTED):
+                rows[order[at : at + _ROWS_SORTED]].tofile(stream)
+        os.replace(self.temporary(path), path)
 
-    def run(self, names: Sequence[str]) -> Run:
-        """A run by the names of its files."""
-        return Run(*map(self._file, names))
+    def run(self, name: str, dtype: np.dtype) -> Run:
+        """A run by its name."""
+        return Run(self._file(name), dtype)
+
+    def save_bounds(self, bounds: np.ndarray) -> None:
+        """Writes where the segments begin in each run, [segments + 1, runs]."""
+        path = self._file("bounds.npy")
+        np.save(self.temporary(path) + ".npy", bounds)
+        os.replace(self.temporary(path) + ".npy", path)
+
+    def load_bounds(self) -> np.ndarray:
+        """What `save_bounds` wrote, mapped into memory."""
+        return np.load(self._file("bounds.npy"), mmap_mode="r")

@@ -45,8 +45,8 @@ def cut(parts, settings, documents=None, passes=1):
     for passing in range(passes):
         for index in documents:
             assert list(builder.add_document(index, passing, rows)) == []
-    keys, taken = rows.take()
-    return keys, taken.copy(), statistics
+    taken = rows.take().copy()
+    return taken["key"], taken, statistics
 
 
 def texts(row):
@@ -139,7 +139,8 @@ def test_parts_are_one_corpus(tmp_path):
     ]
 
 
-def test_cut_covers_all_documents_within_parts():
+def test_cut_covers_all_documents():
+    sizes = [5, 50, 5, 10, 30, 3]
     parts = CorpusParts(
         [
             make_corpus([[5], [50], [5], [5, 5]]),
@@ -147,12 +148,14 @@ def test_cut_covers_all_documents_within_parts():
             make_corpus([[30], [3]]),
         ]
     )
-    for size in (1, 10, 40, 1000):
-        ranges = parts.cut(size)
+    for wanted in (1, 10, 40, 60, 1000):
+        ranges = parts.cut(wanted)
         covered = [i for first, end in ranges for i in range(first, end)]
         assert covered == list(range(6))
-        assert all(end <= 4 or first >= 4 for first, end in ranges)
-    assert parts.cut(1000) == [(0, 4), (4, 6)]
+        for first, end in ranges[:-1]:
+            # As many documents as it takes, and no more.
+            assert sum(sizes[first:end]) >= wanted > sum(sizes[first : end - 1])
+    assert parts.cut(1000) == [(0, 6)]
     assert len(parts.cut(1)) == 6
 
 
@@ -197,11 +200,11 @@ def test_rows_are_handed_over_when_full(tmp_path):
     found = []
     for index in range(9):
         for _ in builder.add_document(index, 0, rows):
-            own_keys, taken = rows.take()
+            taken = rows.take()
             assert len(taken) == 4
-            found += zip(own_keys.tolist(), map(texts, taken), strict=True)
-    own_keys, taken = rows.take()
-    found += zip(own_keys.tolist(), map(texts, taken), strict=True)
+            found += zip(taken["key"].tolist(), map(texts, taken), strict=True)
+    taken = rows.take()
+    found += zip(taken["key"].tolist(), map(texts, taken), strict=True)
     assert found == list(zip(keys.tolist(), map(texts, whole), strict=True))
 
 

@@ -47,8 +47,9 @@ def test_rows_hold_both_texts_and_keys():
     source = corpus(with_words=True)
     rows, ranges = fill(source)
     assert rows.is_full and len(rows) == 40
-    keys, taken = rows.take()
+    taken = rows.take()
     assert len(rows) == 0 and not rows.is_full
+    keys = taken["key"]
     assert (keys == random_bits(np.uint64(9), np.arange(40))).all()
     assert keys[0] == mix(9 + 0x9E3779B97F4A7C15)
     for row, (a, a_end, b, b_end) in zip(taken, ranges, strict=True):
@@ -60,7 +61,7 @@ def test_rows_hold_both_texts_and_keys():
         assert (words[length_a:length] == source.word_starts[b:b_end]).all()
     assert taken["label"].tolist() == [number % 3 == 0 for number in range(40)]
     # Nothing held gives nothing.
-    assert [len(part) for part in rows.take()] == [0, 0]
+    assert len(rows.take()) == 0
 
 
 @pytest.fixture
@@ -68,10 +69,10 @@ def vocabulary(tmp_path):
     return Vocabulary.of(load_tokenizer(write_vocab(tmp_path), True))
 
 
-def encode(settings, vocabulary, keys, rows):
+def encode(settings, vocabulary, rows):
     statistics = Statistics()
     encoder = RowEncoder(settings, vocabulary)
-    batches = encoder.encode(keys, rows, statistics)
+    batches = encoder.encode(rows, statistics)
     return [
         records.decode_example(record) for batch in batches for record in batch
     ], statistics
@@ -94,13 +95,13 @@ def test_static_and_dynamic_records_hold_the_same_text(
     tmp_path, vocabulary, whole_words
 ):
     source = corpus()
-    keys, rows = fill(source)[0].take()
+    rows = fill(source)[0].take()
     static = make_settings(tmp_path, do_whole_word_mask=whole_words)
     dynamic = make_settings(
         tmp_path, do_whole_word_mask=whole_words, masking="dynamic"
     )
-    masked, statistics = encode(static, vocabulary, keys, rows)
-    plain, none = encode(dynamic, vocabulary, keys, rows)
+    masked, statistics = encode(static, vocabulary, rows)
+    plain, none = encode(dynamic, vocabulary, rows)
     assert statistics.counts["masked"] > 40 and not none.counts
     changed = 0
     for one, other in zip(masked, plain, strict=True):
@@ -119,14 +120,14 @@ def test_a_second_text_never_goes_on_with_a_word_of_the_first(
     # All pieces continue a word, so that each text is one word.
     piece = int(np.flatnonzero(vocabulary.is_continuation)[0])
     source = Corpus(np.full(2000, piece, "<u2"), np.zeros(1), np.zeros(1))
-    keys, rows = fill(source, 200)[0].take()
+    rows = fill(source, 200)[0].take()
     settings = make_settings(
         tmp_path,
         do_whole_word_mask=True,
         max_predictions_per_seq=8,
         masked_lm_prob=0.5,
     )
-    examples, _ = encode(settings, vocabulary, keys, rows)
+    examples, _ = encode(settings, vocabulary, rows)
     for example, row in zip(examples, rows, strict=True):
         positions = set(
             example["masked_lm_positions"][
@@ -142,14 +143,14 @@ def test_a_second_text_never_goes_on_with_a_word_of_the_first(
 def test_word_starts_of_a_segmenter_come_into_the_record(tmp_path, vocabulary):
     source = corpus(with_words=True)
     rows, ranges = fill(source)
-    keys, taken = rows.take()
+    taken = rows.take()
     settings = make_settings(
         tmp_path,
         do_whole_word_mask=True,
         masking="dynamic",
         word_segmenter="some:words",
     )
-    examples, _ = encode(settings, vocabulary, keys, taken)
+    examples, _ = encode(settings, vocabulary, taken)
     for example, (a, a_end, b, b_end) in zip(examples, ranges, strict=True):
         first, second = source.word_starts[a:a_end], source.word_starts[b:b_end]
         expected = [0, 1, *first[1:], 0, 1, *second[1:], 0]
@@ -159,9 +160,9 @@ def test_word_starts_of_a_segmenter_come_into_the_record(tmp_path, vocabulary):
 
 
 def test_count_masks_counts_what_encode_counts(tmp_path, vocabulary):
-    keys, rows = fill(corpus())[0].take()
+    rows = fill(corpus())[0].take()
     settings = make_settings(tmp_path)
-    _, statistics = encode(settings, vocabulary, keys, rows)
+    _, statistics = encode(settings, vocabulary, rows)
     counted = Statistics()
-    RowEncoder(settings, vocabulary).count_masks(keys, rows, counted)
+    RowEncoder(settings, vocabulary).count_masks(rows, counted)
     assert counted.counts == statistics.counts

@@ -3,6 +3,7 @@
 import os
 import signal
 
+import numpy as np
 import pytest
 from pretraining_text import make_settings, make_text, write_vocab
 
@@ -18,8 +19,6 @@ from bert_tf.pretraining_workers import (
     default_workers,
 )
 from bert_tf.pretraining_workspace import Workspace
-
-ALL_KEYS = (1 << 64) - 1
 
 
 @pytest.fixture
@@ -49,26 +48,40 @@ def test_three_steps(worker, tmp_path):
         for number, bounds in enumerate([(0, 5), (5, 18)])
     ]
     total = sum(each["instances"] for each in counts)
-    runs = worker.runs(2)
-    assert sum(run.count for run in runs) == total
+    names = [
+        name
+        for number in range(2)
+        for name in workspace.load(f"unit-00000{number}")["runs"]
+    ]
+    workspace.save("runs", names)
+    sizes = [run.count for run in worker.runs()]
+    assert sum(sizes) == total
     # A run is handed over when 50 rows are full.
-    assert max(run.count for run in runs) == 50 and len(runs) >= total / 50
+    assert max(sizes) == 50 and len(sizes) >= total / 50
 
-    whole = Segment(0, ALL_KEYS, 0, total)
-    shard = Shard(0, str(tmp_path / "out"), [whole])
-    done = worker.write_shard(shard, 2)
+    # Two ranges of keys, cut at their middle.
+    middle = [
+        run.below(np.array([1 << 63], np.uint64)) for run in worker.runs()
+    ]
+    workspace.save_bounds(
+        np.stack([np.zeros(len(sizes), int), np.ravel(middle), sizes])
+    )
+    half = int(np.sum(middle))
+    halves = [Segment(0, 0, half), Segment(1, 0, total - half)]
+    shard = Shard(0, str(tmp_path / "out"), halves)
+    done = worker.write_shard(shard)
     assert done["records"] == total
     assert done == workspace.load("shard-00000")
     counts = Statistics.from_json(done["statistics"]).counts
     assert counts["masked"] > total
     written = list(records.read_records(shard.path))
     assert len(written) == total
-    # Pieces of the same range, as several processes write them.
+    # Pieces of the same ranges, as several processes write them.
     parts = []
-    for begin, end in ((0, 10), (10, total)):
-        path = workspace.segment_file(begin)
-        segment = Segment(0, ALL_KEYS, begin, end)
-        assert worker.encode_segment(segment, 2, path)["records"] == end - begin
+    for segment in (Segment(0, 0, 10), Segment(0, 10, half), halves[1]):
+        path = workspace.segment_file(0)
+        size = segment.end - segment.begin
+        assert worker.encode_segment(segment, path)["records"] == size
         parts += records.read_records(path)
     assert parts == written
     assert not [name for name in os.listdir(work_dir) if name.endswith(".tmp")]

@@ -63,35 +63,27 @@ def test_a_part_comes_back_as_written(tmp_path, words, vocab_size):
     assert left == {os.path.basename(path) for path in (paths[0], *paths[3:])}
 
 
-def test_runs_are_sorted_and_read_by_key(tmp_path):
+def test_runs_are_sorted_and_read_by_rank(tmp_path):
     workspace = Workspace(str(tmp_path / "work"))
     workspace.prepare({})
     rng = np.random.default_rng(0)
-    keys = rng.integers(0, 1 << 63, 10_000, np.uint64) * np.uint64(2)
-    dtype = np.dtype([("a", "<u2"), ("b", "u1", 3)])
-    rows = np.zeros(10_000, dtype)
+    rows = np.zeros(10_000, [("key", "<u8"), ("a", "<u2"), ("b", "u1", 3)])
+    rows["key"] = rng.integers(0, 1 << 63, 10_000, np.uint64) * np.uint64(2)
     rows["a"] = np.arange(10_000)
-    run = workspace.run(workspace.save_run("unit-000000-0", keys, rows))
+    workspace.save_run("unit-000000-0", rows)
+    run = workspace.run("unit-000000-0", rows.dtype)
     assert run.count == 10_000
-    order = np.argsort(keys)
-    low, high = int(keys[order[200]]), int(keys[order[300]])
-    assert run.between(low, high) == (200, 301)
-    assert run.between(0, (1 << 64) - 1) == (0, 10_000)
-    assert run.below(np.array([0, low, high], np.uint64)).tolist() == [
-        0,
-        200,
-        300,
-    ]
-    found_keys, found = run.read(200, 301, dtype)
-    assert (found_keys == keys[order[200:301]]).all()
-    assert (found["a"] == order[200:301]).all()
+    ordered = rows[np.argsort(rows["key"])]
+    edges = np.array([0, *ordered["key"][[200, 300]]], np.uint64)
+    assert run.below(edges).tolist() == [0, 200, 300]
+    assert (run.read(200, 301) == ordered[200:301]).all()
+    assert set(os.listdir(workspace.path)) == {"plan.json", "unit-000000-0"}
 
 
-def test_an_empty_run(tmp_path):
+def test_bounds_there_and_back(tmp_path):
     workspace = Workspace(str(tmp_path / "work"))
     workspace.prepare({})
-    run = workspace.run(
-        workspace.save_run("u", np.zeros(0, np.uint64), np.zeros(0, "<u2"))
-    )
-    assert run.count == 0 and run.between(0, 5) == (0, 0)
-    assert run.below(np.zeros(2, np.uint64)).tolist() == [0, 0]
+    bounds = np.arange(12).reshape(4, 3)
+    workspace.save_bounds(bounds)
+    assert (workspace.load_bounds() == bounds).all()
+    assert set(os.listdir(workspace.path)) == {"plan.json", "bounds.npy"}
