@@ -167,8 +167,11 @@ class AdamWeightDecay:
             self.variables.items(), gradients, strict=True
         ):
 
-            def update(variable, m, v, *args, name=name):
-                self.update_variable(name, variable, m, v, *args)
+            def update(variable, m, v, gradient, rate, *args, name=name):
+                rate *= self.rate_factors.get(name, 1.0)
+                self.update_variable(
+                    name, variable, m, v, gradient, rate, *args
+                )
 
             strategy.extended.update(
                 variable,
@@ -177,7 +180,7 @@ class AdamWeightDecay:
                     self.slots[f"{name}/adam_m"],
                     self.slots[f"{name}/adam_v"],
                     gradient,
-                    learning_rate * self.rate_factors.get(name, 1.0),
+                    learning_rate,
                     step,
                     betas,
                 ),
