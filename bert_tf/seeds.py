@@ -54,9 +54,9 @@ def run_seeds(
             random_seed=seed,
             output_dir=f"{settings.output_dir.rstrip('/')}/{folder}",
         )
-        found.append(run_one(one))
-        # The last run's model hangs in cycles.
+        # The model of the run before hangs in cycles.
         gc.collect()
+        found.append(run_one(one))
     scores = summarise(found)
     summary = {"seeds": list(seeds), "folders": folders, "scores": scores}
     path = f"{settings.output_dir.rstrip('/')}/{SEEDS_FILE}"
