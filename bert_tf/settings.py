@@ -135,6 +135,9 @@ class RunSettings:
                 "must lie between 0 and 1"
             )
 
+        self._check_fine_tuning()
+
+    def _check_fine_tuning(self):
         if not 0 < self.layerwise_lr_decay <= 1:
             raise ValueError(
                 f"--layerwise_lr_decay is {self.layerwise_lr_decay}, must be "
