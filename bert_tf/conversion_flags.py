@@ -44,8 +44,8 @@ def define_flags() -> None:
     define(
         flags.DEFINE_bool,
         "do_lower_case",
-        None,
-        "Casing of the tokenizer, by default what lies beside --input says.",
+        True,
+        "Casing of the tokenizer; not given, what lies beside --input counts.",
     )
     define(
         flags.DEFINE_enum,
@@ -62,4 +62,7 @@ def conversion() -> Conversion:
     required("output")
     required("output_format")
     names = Conversion.__dataclass_fields__
-    return Conversion(**{name: getattr(FLAGS, name) for name in names})
+    values = {name: getattr(FLAGS, name) for name in names}
+    if not FLAGS["do_lower_case"].present:
+        values["do_lower_case"] = None
+    return Conversion(**values)

@@ -3,16 +3,18 @@
 import dataclasses
 import json
 import shutil
-import subprocess
-import sys
 import tarfile
 import zipfile
 
 import numpy as np
 import pytest
+from absl import flags
+from absl.testing import flagsaver
 
 import bert_tf
-from bert_tf import checkpoint, run_folder
+import convert_checkpoint
+import run_classifier
+from bert_tf import checkpoint, conversion_flags, run_folder
 from bert_tf.checkpoint import safetensors
 from bert_tf.checkpoint.architecture import HEADS, all_names, expected_shapes
 from bert_tf.checkpoint.sources import StoredTensor
@@ -41,7 +43,7 @@ TASKS = {
     "token_classification": "tagging",
     "multiple_choice": "multiple_choice",
 }
-FOREIGN = [x for x in FORMATS if x != "tf1"]
+FLAGS = flags.FLAGS
 
 
 def stored(values):
@@ -120,14 +122,20 @@ def test_round_trip_to_the_bit(tmp_path, head, output_format):
     assert found.get("task") == record.get("task", found.get("task"))
 
 
-@pytest.mark.parametrize("first", FOREIGN)
-@pytest.mark.parametrize("second", FOREIGN)
-def test_between_other_formats(tmp_path, first, second):
+def test_between_other_formats(tmp_path):
     values = random_values(names_of("pre_training"))
-    source = write_tf1(tmp_path / "in", values)
-    run(source, tmp_path / "first", first)
-    run(tmp_path / "first", tmp_path / "second", second)
-    assert_same(tmp_path / "second", values)
+    here = write_tf1(tmp_path / "in", values)
+    for output_format in ("huggingface", "model_garden", "saved_model"):
+        there = tmp_path / output_format
+        run(here, there, output_format)
+        assert_same(there, values)
+        here = there
+    run(here, tmp_path / "again", "huggingface")
+    first, second = (
+        (tmp_path / x / "model.safetensors").read_bytes()
+        for x in ("huggingface", "again")
+    )
+    assert first == second
 
 
 def test_the_originals_checkpoints(golden_dir, tmp_path):
@@ -441,23 +449,25 @@ def test_wrong_requests():
 # --- the command -----------------------------------------------------------
 
 
-def test_the_command(tmp_path, repo_dir):
+def run_command(*arguments):
+    """The script's own main, in this process."""
+    with flagsaver.flagsaver():
+        FLAGS.unparse_flags()
+        argv = FLAGS(["convert_checkpoint.py", *arguments])
+        convert_checkpoint.main(argv)
+
+
+def test_the_command(tmp_path, capsys):
     values = random_values(names_of("masked_lm"))
     write_tf1(tmp_path / "in", values)
-    command = [sys.executable, str(repo_dir / "convert_checkpoint.py")]
-    done = subprocess.run(
-        [
-            *command,
-            f"--input={tmp_path}/in",
-            f"--output={tmp_path}/hf",
-            "--output_format=huggingface",
-            f"--report={tmp_path}/report.json",
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
+    run_command(
+        f"--input={tmp_path}/in",
+        f"--output={tmp_path}/hf",
+        "--output_format=huggingface",
+        f"--report={tmp_path}/report.json",
     )
-    lines = done.stdout.splitlines()
+    printed = capsys.readouterr().out
+    lines = printed.splitlines()
     assert lines[0].split() == ["input", "output", "shape", "change"]
     (row,) = [x for x in lines if "layer_0/attention/self/query/kernel" in x]
     assert row.split() == [
@@ -467,9 +477,77 @@ def test_the_command(tmp_path, repo_dir):
         "8]",
         "transposed",
     ]
-    assert "44 tensors converted, 0 missing" in done.stdout
-    assert "head: masked_lm; hidden_act gelu_erf" in done.stdout
+    assert "44 tensors converted, 0 missing" in printed
+    assert "head: masked_lm; hidden_act gelu_erf" in printed
     report = json.loads((tmp_path / "report.json").read_text())
     assert len(report["rows"]) == 44
     assert report["config"]["hidden_act"] == "gelu_erf"
     assert_same(tmp_path / "hf", values)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [([], None), (["--nodo_lower_case"], False), (["--do_lower_case"], True)],
+)
+def test_casing_counts_only_if_given(arguments, expected):
+    given = ["--input=a", "--output=b", "--output_format=tf1"]
+    with flagsaver.flagsaver():
+        FLAGS.unparse_flags()
+        for flag in ("do_lower_case", "bert_config_file", "vocab_file"):
+            FLAGS[flag].unparse()
+        FLAGS(["convert_checkpoint.py", *given, *arguments])
+        request = conversion_flags.conversion()
+    assert request == Conversion("a", "b", "tf1", do_lower_case=expected)
+
+
+def test_the_command_asks_for_what_it_needs(tmp_path):
+    with pytest.raises(flags.Error, match="--output "):
+        run_command(f"--input={tmp_path}", "--output_format=tf1")
+
+
+# --- the other scripts start from any format ------------------------------
+
+
+@pytest.mark.parametrize("start", FORMATS)
+def test_a_classifier_starts_from_any_format(tmp_path, start, caplog):
+    values = random_values(names_of("masked_lm"))
+    source = write_tf1(tmp_path / "in", values)
+    there = tmp_path / "there"
+    run(source, there, start)
+    rows = "".join(f"w{i}\t{i % 2}\n" for i in range(8))
+    (tmp_path / "train.tsv").write_text("text\tlabel\n" + rows)
+    config = "config.json" if start == "huggingface" else "bert_config.json"
+    if start == "saved_model":
+        config = "assets.extra/bert_config.json"
+    with flagsaver.flagsaver():
+        FLAGS.unparse_flags()
+        run_classifier.main(
+            FLAGS(
+                [
+                    "run_classifier.py",
+                    "--do_train",
+                    "--task_name=custom",
+                    f"--data_dir={tmp_path}",
+                    "--train_file=train.tsv",
+                    "--text_column=text",
+                    "--label_column=label",
+                    f"--init_checkpoint={there}",
+                    f"--bert_config_file={there}/{config}",
+                    f"--vocab_file={source}/vocab.txt",
+                    f"--output_dir={tmp_path}/run",
+                    "--max_seq_length=8",
+                    "--train_batch_size=8",
+                    # The rate of the first step of a warm-up is zero.
+                    "--num_train_epochs=1",
+                    "--warmup_proportion=1",
+                ]
+            )
+        )
+    stored_config = BertConfig.from_json_file(
+        tmp_path / "run" / "bert_config.json"
+    )
+    assert stored_config == CONFIG
+    found = checkpoint.read_variables(tmp_path / "run")
+    for name in names_of(None):
+        assert found[name].tobytes() == values[name].tobytes()
+    assert "lacks 2 variables, which keep their fresh values" in caplog.text
