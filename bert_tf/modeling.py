@@ -224,6 +224,19 @@ class BertBase(keras.Model):
         self.build_head()
         self.built = True
 
+    def __call__(self, inputs, *args, **kwargs):
+        # Plain lists, which Keras would take apart, are tensors here.
+        if isinstance(inputs, Mapping):
+            inputs = {
+                name: tf.convert_to_tensor(value)
+                if isinstance(value, (list, tuple))
+                else value
+                for name, value in inputs.items()
+            }
+        elif isinstance(inputs, (list, tuple)):
+            inputs = tf.convert_to_tensor(inputs)
+        return super().__call__(inputs, *args, **kwargs)
+
     def build_head(self) -> None:
         """Makes the head's variables; none by default."""
 

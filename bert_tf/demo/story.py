@@ -98,6 +98,7 @@ def write_model_files(folder: pathlib.Path) -> BertConfig:
         intermediate_size=512,
         max_position_embeddings=128,
         type_vocab_size=2,
+        initializer_range=0.05,
     )
     config.save(folder / "bert_config.json")
     _logger.info("a vocabulary of %d pieces learned", len(pieces))
@@ -141,9 +142,11 @@ def pretrain(
             output_dir=str(folder / "pretraining"),
             do_train=True,
             train_batch_size=BATCH_SIZE,
-            learning_rate=1e-3,
+            # Without bias correction the first updates are large: so short
+            # a run needs a long warm-up.
+            learning_rate=5e-4,
             num_train_steps=steps,
-            num_warmup_steps=steps // 10,
+            num_warmup_steps=steps * 3 // 10,
             random_seed=seed,
         ),
         DeviceSettings(),
@@ -209,7 +212,7 @@ def report(folder: pathlib.Path, accuracies: dict[str, float]) -> None:
     print_samples(best / "predictions.jsonl", rows)
     print("\nFilling in blanks after pre-training:")
     for filled in FillMask(str(folder / "pretraining"), top_k=3)(list(BLANKS)):
-        print(f"  {filled}")
+        print(f"  {filled.text}\n    {filled.to_line()}")
     picture = folder / "loss.png"
     draw_loss(folder / "pretraining", picture)
     print(f"\nThe loss of the pre-training is drawn in {picture}.")
