@@ -15,6 +15,7 @@ import argparse
 import ast
 import collections
 import glob
+import multiprocessing
 import os
 import pathlib
 import re
@@ -91,20 +92,11 @@ def make_vocab(text_paths: list[str], path: str) -> None:
         with open(text_path, encoding="utf-8") as stream:
             for line in stream:
                 words.update(tokenizer.tokenize(line))
-    params = learner.Params(
-        upper_thresh=10_000_000,
-        lower_thresh=10,
-        num_iterations=4,
-        max_input_tokens=5_000_000,
-        max_token_length=50,
-        max_unique_chars=1000,
+    pieces = learner.learn(
+        list(words.items()),
         vocab_size=8000,
-        slack_ratio=0.05,
-        include_joiner_token=True,
-        joiner="##",
         reserved_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"],
     )
-    pieces = learner.learn(list(words.items()), params)
     pathlib.Path(path).write_text("\n".join(pieces) + "\n", encoding="utf-8")
 
 
@@ -234,7 +226,13 @@ def main() -> None:
             make_text(options.input[0])
         if not options.vocab_file:
             options.vocab_file = os.path.join(folder, "vocab.txt")
-            make_vocab(options.input, options.vocab_file)
+            # In a process of its own: TensorFlow here would count as memory
+            # of the processes started later.
+            process = multiprocessing.get_context("spawn").Process(
+                target=make_vocab, args=(options.input, options.vocab_file)
+            )
+            process.start()
+            process.join()
         size = sum(map(os.path.getsize, options.input))
         print(f"{size / 1e6:.2f} MB of text, dupe_factor {options.dupe_factor}")
         flags = [
