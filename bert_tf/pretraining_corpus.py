@@ -92,6 +92,11 @@ class CorpusBuilder:
         self.num_documents = 0
         self._ended_sentences = 0
 
+    @property
+    def is_open(self) -> bool:
+        """Whether sentences were added since the last end of a document."""
+        return self.num_sentences > self._ended_sentences
+
     def add_sentence(
         self, ids: Sequence[int], word_starts: Sequence[int] | None
     ) -> None:
@@ -105,7 +110,7 @@ class CorpusBuilder:
 
     def end_document(self) -> None:
         """Closes the document; one without a sentence is none."""
-        if self.num_sentences > self._ended_sentences:
+        if self.is_open:
             self._ended_sentences = self.num_sentences
             self.num_documents += 1
             self._documents.append(self.num_sentences)

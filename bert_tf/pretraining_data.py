@@ -24,6 +24,9 @@ original's, but these faults of it are mended:
 * Lines have a largest length in bytes; a longer one is cut and counted.
 * Output files have the same number of records but for one, and appear only
   when they are complete.
+
+The documents that a pass cuts into shorter instances are spread evenly, each
+with the original's chance; see `pretraining_instances`.
 """
 
 import dataclasses
@@ -181,9 +184,13 @@ def _create_exact(
         settings.encoding_errors == "ignore",
         longest_line=None,
     )
+    before = ""
     for path in paths:
+        if builder.is_open:
+            statistics.note("files_without_end", before)
         for _ in reader.read(TextRange(path, 0, file_size(path)), builder):
             pass
+        before = path
     builder.end_document()
     corpus = builder.corpus()
     check_encoding(statistics)
@@ -214,6 +221,11 @@ def _warn(statistics: Statistics, settings: PretrainingDataSettings) -> None:
     for problem, what in (
         ("undecodable_lines", "lines with bytes that are not UTF-8"),
         ("overlong_lines", "lines cut because they are overlong"),
+        (
+            "files_without_end",
+            "files end without a blank line: unless the next file begins with "
+            "one, their last document goes on there, as in the original",
+        ),
     ):
         if counts[problem]:
             _log.warning(

@@ -265,3 +265,12 @@ def test_tensorflow_stays_out(folder):
         "sys.exit('tensorflow' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_documents_joined_across_files_are_told(folder, caplog):
+    (folder / "text2.txt").write_text(make_text(5, seed=2) + "\n")
+    (folder / "text3.txt").write_text(make_text(5, seed=3))
+    counts = create_pretraining_data(make_settings(folder)).counts
+    assert counts["documents"] == 49
+    assert f"the first: {folder / 'text.txt'}" in caplog.text
+    assert counts["files_without_end"] == 1
