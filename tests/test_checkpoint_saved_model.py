@@ -134,6 +134,12 @@ def test_a_truncated_graph_is_named(published, tmp_path):
     graph.write_bytes(graph.read_bytes()[:-100])
     with pytest.raises(CheckpointError, match=r"saved_model\.pb: damaged"):
         checkpoint.open_checkpoint(folder)
+    shutil.rmtree(folder)
+    shutil.copytree(published["encoder"], folder)
+    data = folder / "variables" / "variables.data-00000-of-00001"
+    data.write_bytes(data.read_bytes()[:3000])
+    with pytest.raises(CheckpointError, match=r"variables\.data-.*: damaged"):
+        checkpoint.read_variables(folder)
     (folder / "variables" / "variables.index").write_bytes(b"abc")
     with pytest.raises(CheckpointError, match=r"variables\.index: damaged"):
         checkpoint.open_checkpoint(folder)

@@ -17,7 +17,7 @@ from bert_tf.checkpoint.locating import (
 )
 from bert_tf.checkpoint.model_garden import add_object_based
 from bert_tf.checkpoint.object_graph import GRAPH_KEY
-from bert_tf.checkpoint.reading import read_index
+from bert_tf.checkpoint.reading import READ_ERRORS, read_index
 from bert_tf.checkpoint.report import CheckpointError
 from bert_tf.checkpoint.sources import Source, StoredTensor
 from bert_tf.config import BertConfig
@@ -72,7 +72,7 @@ def _open_bundle(prefix: str) -> tuple[Source, dict[str, StoredTensor]]:
     def read(name: str) -> np.ndarray:
         try:
             return reader.get_tensor(name)
-        except (tf.errors.OpError, RuntimeError) as error:
+        except READ_ERRORS as error:
             raise CheckpointError(
                 f"{prefix}.data-*: damaged or cut short, the values of {name} "
                 f"cannot be read: {error}"

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 _GROUP_BYTES = 64 << 20
 
+# What TensorFlow's reader raises on damaged files, by the kind of damage.
+READ_ERRORS = (tf.errors.OpError, RuntimeError, LookupError, ValueError)
+
 _logger = logging.getLogger("bert_tf")
 
 
@@ -229,7 +232,7 @@ def read_index(prefix: str) -> Index:
         reader = tf.compat.v1.train.NewCheckpointReader(prefix)
         dtypes = reader.get_variable_to_dtype_map()
         shapes = reader.get_variable_to_shape_map()
-    except (tf.errors.OpError, RuntimeError) as error:
+    except READ_ERRORS as error:
         raise CheckpointError(
             f"{prefix}.index: damaged or cut short, cannot be read: {error}"
         ) from error
