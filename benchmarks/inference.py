@@ -20,6 +20,7 @@ are random.
 
 import argparse
 import ast
+import csv
 import json
 import os
 import pathlib
@@ -64,6 +65,14 @@ def docstring_sentences() -> Iterator[str]:
                 lines = (ast.get_docstring(node) or "").splitlines()
                 if lines and lines[0].strip():
                     yield lines[0].strip()
+
+
+def read_texts(path: pathlib.Path) -> list[str]:
+    """Lines of a text file, or the first column of a .csv with a header."""
+    with path.open(encoding="utf-8", newline="") as stream:
+        if path.suffix == ".csv":
+            return [row[0] for row in csv.reader(stream)][1:]
+        return [line.strip() for line in stream if line.strip()]
 
 
 def make_folder(folder: str, texts: list[str], args) -> None:
@@ -374,7 +383,7 @@ def main() -> None:
     parser.add_argument("--size", choices=SIZES, default="base")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument(
-        "--texts", nargs="*", type=pathlib.Path, help="UTF-8, one text a line"
+        "--texts", nargs="*", type=pathlib.Path, help="UTF-8: lines, or .csv"
     )
     parser.add_argument("--num_texts", type=int, default=256)
     parser.add_argument("--vocab_file", help="default: made of the texts")
@@ -385,12 +394,7 @@ def main() -> None:
         work(*args.worker)
         return
     if args.texts:
-        texts = [
-            line
-            for path in args.texts
-            for line in path.read_text(encoding="utf-8").splitlines()
-            if line.strip()
-        ]
+        texts = [text for path in args.texts for text in read_texts(path)]
     else:
         texts = list(docstring_sentences())
     # Spread over the whole, so that the lengths are those of the whole.

@@ -2,6 +2,7 @@
 
 import io
 import json
+import subprocess
 import sys
 
 import keras
@@ -310,6 +311,8 @@ def test_empty_lists_and_wrong_inputs(embedder):
     assert embedder([]).shape == (0, 16)
     with pytest.raises(ValueError, match=r"input 1: .*found \(int\)"):
         embedder(["the", 3])
+    with pytest.raises(ValueError, match=r"input 0: .*found \(bytes\)"):
+        embedder(b"the cat")
     with pytest.raises(ValueError, match=r"found \(str, str, str\)"):
         embedder(("a", "b", "c"))
 
@@ -650,3 +653,21 @@ def test_command_ends_with_a_message(capsys, monkeypatch, folders):
         run_command(
             capsys, monkeypatch, ["tag", "--model_dir", "absent", "the cat"]
         )
+
+
+def test_help_comes_without_tensorflow(repo_dir):
+    code = (
+        "import sys\n"
+        "from bert_tf.inference.command import main\n"
+        "try: main(['answer', '--help'])\n"
+        "except SystemExit: print('tensorflow' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=repo_dir,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "--context_file" in done.stdout
+    assert done.stdout.endswith("False\n")

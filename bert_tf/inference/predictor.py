@@ -141,7 +141,7 @@ class Predictor(abc.ABC):
           inputs: a string or a tuple of strings is one input, anything else
             that can be iterated over holds many.
         """
-        if isinstance(inputs, (str, bytes, tuple)):
+        if isinstance(inputs, (str, bytes, tuple)):  # bytes: for the error
             return next(self.stream([inputs]))
         return self._collect(self.stream(inputs))
 
@@ -206,7 +206,7 @@ def split_pair(item: Any, where: str) -> tuple[str, str | None]:
     """
     texts = item if isinstance(item, tuple) else (item,)
     if not 1 <= len(texts) <= 2 or not all(
-        isinstance(text, (str, bytes)) for text in texts
+        isinstance(text, str) for text in texts
     ):
         found = ", ".join(type(text).__name__ for text in texts)
         raise ValueError(
