@@ -178,11 +178,10 @@ class BertEncoder(keras.layers.Layer):
 
 
 def _static_or_dynamic_shape(x):
-    dynamic = tf.shape(x)
-    return tuple(
-        dynamic[i] if length is None else length
-        for i, length in enumerate(x.shape)
-    )
+    # Keras takes no mixture of both in one argument.
+    if x.shape.is_fully_defined():
+        return tuple(x.shape)
+    return tuple(tf.unstack(tf.shape(x)))
 
 
 class BertBase(keras.Model):
