@@ -47,6 +47,26 @@ def define_flags() -> None:
         ),
     ):
         define(flags.DEFINE_integer, name, default, text)
+    _define_switches()
+    define(
+        flags.DEFINE_float,
+        "null_score_diff_threshold",
+        0.0,
+        "There is no answer if its score exceeds that of the best span by "
+        "more than this. By default the best one that --do_eval has found "
+        "for the checkpoint, 0 without it.",
+    )
+    define(
+        flags.DEFINE_enum,
+        "count_steps_by",
+        "questions",
+        "What an epoch counts: questions, as the original does, or their "
+        "windows, of which there are more.",
+        enum_values=list(COUNTS),
+    )
+
+
+def _define_switches() -> None:
     for name, text in (
         (
             "version_2_with_negative",
@@ -69,22 +89,6 @@ def define_flags() -> None:
         ),
     ):
         define(flags.DEFINE_bool, name, False, text)
-    define(
-        flags.DEFINE_float,
-        "null_score_diff_threshold",
-        0.0,
-        "There is no answer if its score exceeds that of the best span by "
-        "more than this. By default the best one that --do_eval has found "
-        "for the checkpoint, 0 without it.",
-    )
-    define(
-        flags.DEFINE_enum,
-        "count_steps_by",
-        "questions",
-        "What an epoch counts: questions, as the original does, or their "
-        "windows, of which there are more.",
-        enum_values=list(COUNTS),
-    )
 
 
 def squad_settings(model: ModelSettings) -> SquadSettings:

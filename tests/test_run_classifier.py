@@ -1,7 +1,9 @@
 """run_classifier.py end to end on a tiny model."""
 
 import json
+import os
 import random
+import signal
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from absl import flags
 from absl.testing import flagsaver
 
 import run_classifier
+from bert_tf import train_loop
 from bert_tf.checkpoint import latest_checkpoint, read_variables
 from bert_tf.config import BertConfig
 
@@ -288,3 +291,100 @@ def test_golden_evaluation_and_prediction(golden_dir, tmp_path):
         np.loadtxt(golden_dir / "end_to_end/classifier_MNLI_test_results.tsv"),
         atol=1e-5,
     )
+
+
+def test_sigterm_saves_and_the_same_command_goes_on(
+    files, tmp_path, monkeypatch
+):
+    straight, stopped = tmp_path / "straight", tmp_path / "stopped"
+    run(files, straight, "--do_train")
+    train = train_loop.Trainer.train
+    calls = []
+
+    def interrupted(self, count):
+        calls.append(count)
+        if len(calls) == 4:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return train(self, count)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(train_loop.Trainer, "train", interrupted)
+        with pytest.raises(train_loop.Preempted, match="SIGTERM at step") as e:
+            run(files, stopped, "--do_train")
+    step = sum(calls)
+    assert f"step {step}" in str(e.value) and step < 96
+    assert latest_checkpoint(str(stopped)).endswith(f"-{step}")
+    run(files, stopped, "--do_train")
+    one, two = read_variables(straight), read_variables(stopped)
+    for name, value in one.items():
+        np.testing.assert_array_equal(value, two[name], err_msg=name)
+
+
+def test_out_of_memory_splits_the_batch(files, tmp_path, monkeypatch, caplog):
+    train = train_loop.Trainer.train
+
+    def too_small(self, count):
+        if 8 // self.options.accumulation > 2:
+            raise tf.errors.ResourceExhaustedError(None, None, "OOM")
+        return train(self, count)
+
+    monkeypatch.setattr(train_loop.Trainer, "train", too_small)
+    arguments = ("--do_train", "--num_train_epochs=0.5")
+    with pytest.raises(ValueError, match="out of memory with 8 examples"):
+        run(files, tmp_path / "a", *arguments)
+    run(files, tmp_path / "b", *arguments, "--auto_batch")
+    told = [r.message for r in caplog.records if "micro-batches" in r.message]
+    assert len(told) == 2 and "in 4 micro-batches" in told[1]
+    assert latest_checkpoint(str(tmp_path / "b")).endswith("-6")
+
+
+def test_evaluating_in_between_keeps_the_best(files, tmp_path):
+    folder = tmp_path / "run"
+    run(
+        files,
+        folder,
+        "--do_train",
+        "--do_eval",
+        "--num_train_epochs=2",
+        "--eval_every=8",
+        "--best_metric=eval_loss",
+    )
+    best = json.loads((folder / "best.json").read_text())
+    assert best["step"] in (8, 16, 24)
+    found = results(folder)
+    assert found["global_step"] == str(best["step"])
+    assert float(found["eval_loss"]) == pytest.approx(best["value"], abs=1e-6)
+    names = {path.name for path in (folder / "best").iterdir()}
+    assert {"run.json", "vocab.txt", "bert_config.json"} <= names
+
+
+@pytest.mark.parametrize(
+    "flag",
+    [
+        "--dtype=bfloat16",
+        "--dtype=float16",
+        "--recompute",
+        "--jit_compile",
+        "--gradient_accumulation_steps=2",
+        "--optimizer=lamb",
+    ],
+)
+def test_ways_to_compute(files, tmp_path, flag):
+    folder = tmp_path / "run"
+    run(files, folder, "--do_train", "--num_train_epochs=0.5", flag)
+    values = read_variables(folder)
+    assert int(values["global_step"]) == 6
+    assert {v.dtype.name for k, v in values.items() if k != "global_step"} == {
+        "float32"
+    }
+    assert all(np.isfinite(v).all() for v in values.values())
+
+
+def test_batch_that_cannot_be_divided(files, tmp_path):
+    with pytest.raises(ValueError, match=r"gradient_accumulation_steps\s+3"):
+        run(
+            files,
+            tmp_path / "new",
+            "--do_train",
+            "--gradient_accumulation_steps=3",
+        )
