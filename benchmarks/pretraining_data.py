@@ -141,6 +141,8 @@ def compare(options: argparse.Namespace, folder: str, flags: list[str]) -> None:
         # What TensorFlow takes to load is no part of the work.
         start_up.append(run([sys.executable, "-c", "import tensorflow"], []))
         for name, command in COMMANDS.items():
+            # Replacing a large file takes time, too.
+            pathlib.Path(outputs[name]).unlink(missing_ok=True)
             found = run(command, [*flags, f"--output_file={outputs[name]}"])
             times[name].append(found)
             print(
