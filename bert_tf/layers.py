@@ -302,7 +302,9 @@ def attention_penalty(
     """
     if input_mask is None:
         input_mask = tf.ones_like(input_ids)
-    visible = tf.cast(input_mask, tf.float32)[:, tf.newaxis, tf.newaxis, :]
+    # LiteRT has no slice that adds two axes to a tensor of free shape.
+    visible = tf.cast(input_mask, tf.float32)[:, tf.newaxis]
+    visible = tf.expand_dims(visible, axis=1)
     if sequence_ids is not None:
         same = tf.equal(
             sequence_ids[:, :, tf.newaxis], sequence_ids[:, tf.newaxis, :]
