@@ -231,13 +231,33 @@ class GraphTokenizer(tf.Module):
             )
         ids_a = self.tokenize(texts_a)
         ids_b = ids_a[:, :0] if texts_b is None else self.tokenize(texts_b)
-        return pack(
-            ids_a,
-            ids_b,
-            max_seq_length,
-            self.tokenizer.cls_id,
-            self.tokenizer.sep_id,
-            pad,
+        return self.pack_ids(ids_a, ids_b, max_seq_length, pad)
+
+    def pack_ids(
+        self,
+        ids_a: tf.RaggedTensor,
+        ids_b: tf.RaggedTensor,
+        max_seq_length: int,
+        pad: bool = True,
+    ) -> dict[str, tf.Tensor]:
+        """`pack` with this vocabulary's `[CLS]` and `[SEP]`."""
+        cls_id, sep_id = self.tokenizer.cls_id, self.tokenizer.sep_id
+        return pack(ids_a, ids_b, max_seq_length, cls_id, sep_id, pad)
+
+    def split_words(
+        self, texts
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+        """Cuts at blanks and around punctuation and ideographs.
+
+        Args:
+          texts: string [B].
+
+        Returns:
+          The words as they stand in the text, ragged string [B, (words)], and
+          where each starts and ends, in bytes, int64 of the same shape.
+        """
+        return load_tensorflow_text().regex_split_with_offsets(
+            texts, f"{self._blank}|{self._apart}", self._apart
         )
 
     def _fold(self, texts: tf.Tensor) -> tf.Tensor:
