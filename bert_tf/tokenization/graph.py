@@ -1,12 +1,12 @@
 """The tokenizer as TensorFlow ops: the ids of `FullTokenizer`, in a graph.
 
 Lines of which every character folds to itself (or is an ASCII capital) go
-straight to tensorflow-text's `FastBertTokenizer` in its cased mode; it then
-only has to split and to find pieces, and agrees with the Python tokenizer on
-all assigned code points. Every other line is folded first, by a table that
-comes from the Python tokenizer itself (`code_points.py`). tensorflow-text's
-own lower-casing is not used: it is NFKC with case folding, which gives other
-ids for most Chinese text.
+straight to tensorflow-text's `FastWordpieceTokenizer`, which only splits and
+finds pieces, and in that agrees with the Python tokenizer on all assigned code
+points. Every other line is folded first, by a table that comes from the Python
+tokenizer itself (`code_points.py`). tensorflow-text's own folding
+(`FastBertTokenizer`) is not used: it is NFKC with case folding, which gives
+other ids for most Chinese text, and old servers lack its op.
 
 Shape letters: B batch, S sequence.
 """
@@ -54,9 +54,7 @@ def misjudged_code_points() -> frozenset[int]:
     They are unassigned for the running Python, which keeps them inside words;
     the tables in TensorFlow are newer.
     """
-    tokenizer = load_tensorflow_text().FastBertTokenizer(
-        [UNK, "a", "b", "##b"], token_out_type=tf.int32
-    )
+    tokenizer = _wordpiece_tokenizer([UNK, "a", "b", "##b"])
     table = code_points.folding_table(False, False)
     apart = set(code_points.splitting_code_points().tolist())
     apart.update(code_points.blank_code_points())
@@ -75,6 +73,16 @@ def misjudged_code_points() -> frozenset[int]:
 def _may_be_assigned(code: int) -> bool:
     """Leaves out planes of ideographs, private use and nothing at all."""
     return code < 0x20000 or 0xE0000 <= code < 0xE1000
+
+
+def _wordpiece_tokenizer(pieces: list[str]):
+    return load_tensorflow_text().FastWordpieceTokenizer(
+        pieces,
+        max_bytes_per_word=_MAX_BYTES_PER_WORD,
+        token_out_type=tf.int32,
+        unknown_token=UNK,
+        no_pretokenization=False,
+    )
 
 
 class GraphTokenizer(tf.Module):
@@ -117,11 +125,11 @@ class GraphTokenizer(tf.Module):
         )
         self._stand_ins = dict(zip(special, stand_ins, strict=True))
         self.pieces = self._reachable_pieces()
-        self._fast = self.create_fast_tokenizer()
+        self._wordpiece = _wordpiece_tokenizer(self.pieces)
         self._build_patterns()
 
-    def create_fast_tokenizer(self, do_lower_case: bool = False):
-        """tensorflow-text's tokenizer on the same vocabulary.
+    def create_fast_tokenizer(self, do_lower_case: bool):
+        """tensorflow-text's `FastBertTokenizer` on the same vocabulary.
 
         Args:
           do_lower_case: fold text as tensorflow-text does, which is not what
@@ -148,7 +156,7 @@ class GraphTokenizer(tf.Module):
     def _build_patterns(self) -> None:
         tokenizer, table = self.tokenizer, self._table
         blanks = code_points.blank_code_points()
-        # FastBertTokenizer knows these blanks itself.
+        # tensorflow-text splits at these blanks itself.
         plain = set(code_points.unchanged_code_points(table).tolist())
         plain.update(blanks)
         if tokenizer.do_lower_case:
@@ -200,7 +208,7 @@ class GraphTokenizer(tf.Module):
             texts = _replace_where(~is_plain, texts, self._fold)
             is_short = tf.strings.regex_full_match(texts, self._short_words)
             texts = _replace_where(~is_short, texts, self._mark_long_words)
-            return self._fast.tokenize(texts)
+            return self._wordpiece.tokenize(texts)
 
     def encode(
         self,
