@@ -53,5 +53,7 @@ setup(
         ],
         "beam": ["apache-beam>=2.60"],
         "chinese": ["jieba>=0.42"],
+        "litert": ["ai-edge-litert>=1.2"],
+        "onnx": ["tf2onnx>=1.16", "onnx>=1.16", "onnxruntime>=1.18"],
     },
 )
