@@ -3,7 +3,7 @@
 import argparse
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 TASKS = ("classification", "tagging", "squad", "embedding")
 FORMATS = ("saved_model", "litert", "onnx")
@@ -28,8 +28,8 @@ def create_parser() -> argparse.ArgumentParser:
         "--format",
         choices=FORMATS,
         default="saved_model",
-        help="saved_model "
-        "takes text or ids, the others ids (default: %(default)s)",
+        help="saved_model takes text or ids, the "
+        " others ids (default: %(default)s)",
     )
     add(
         "--task",
@@ -50,9 +50,15 @@ def create_parser() -> argparse.ArgumentParser:
     add(
         "--fixed_length",
         action="store_true",
-        help="pad every input to "
-        "max_seq_length, for devices whose programs have fixed shapes",
+        help="pad every input to max_seq_length, for devices whose "
+        "programs have fixed shapes",
     )
+    _add_model_options(add)
+    return parser
+
+
+def _add_model_options(add: Callable) -> None:
+    """Options for what the folder does not say, and of single tasks."""
     add("--checkpoint", help="other than the folder's own")
     add(
         "--do_lower_case",
@@ -62,15 +68,15 @@ def create_parser() -> argparse.ArgumentParser:
     add(
         "--labels",
         type=lambda text: text.split(","),
-        help="of a classifier, "
-        "joined by commas, where the folder does not say them",
+        help="of a classifier, joined by commas, where the folder does not "
+        "say them",
     )
     add(
         "--threshold",
         type=float,
         default=0.5,
-        help="smallest probability of "
-        "a label in multi-label (default: %(default)s)",
+        help="smallest probability of a label in multi-label (default: "
+        "%(default)s)",
     )
     add(
         "--pooling",
@@ -80,7 +86,6 @@ def create_parser() -> argparse.ArgumentParser:
         "%(default)s)",
     )
     add("--normalize", action="store_true", help="scale embeddings to length 1")
-    return parser
 
 
 def _boolean(text: str) -> bool:
