@@ -24,7 +24,7 @@ pretraining_run_flags.define_flags()
 def main(argv):
     common_flags.start(argv)
     model = pretraining_run_flags.model_settings()
-    run_settings = common_flags.run_settings()
+    run_settings = common_flags.run_settings(counts_steps=True)
     devices = common_flags.device_settings()
 
     from bert_tf import runner

@@ -280,16 +280,27 @@ def create_tokenizer(model: ModelSettings, config: BertConfig) -> FullTokenizer:
     return tokenizer
 
 
-def _settings(cls, **given):
+def _settings(cls, left_out: Sequence[str] = ()):
     """Fills a settings class from the flags that carry its fields' names."""
-    names = [name for name in cls.__dataclass_fields__ if name in FLAGS]
-    return cls(**{name: getattr(FLAGS, name) for name in names}, **given)
+    names = [
+        name
+        for name in cls.__dataclass_fields__
+        if name in FLAGS and name not in left_out
+    ]
+    return cls(**{name: getattr(FLAGS, name) for name in names})
 
 
-def run_settings() -> RunSettings:
-    """Flags -> `RunSettings`."""
+def run_settings(counts_steps: bool = False) -> RunSettings:
+    """Flags -> `RunSettings`.
+
+    Args:
+      counts_steps: the script's length is given in steps, not in epochs.
+        Another script in the process may have defined the flags for either.
+    """
     required("output_dir")
-    return _settings(RunSettings)
+    steps = ("num_train_steps", "num_warmup_steps", "stop_at_step")
+    epochs = ("num_train_epochs", "warmup_proportion")
+    return _settings(RunSettings, epochs if counts_steps else steps)
 
 
 def device_settings() -> DeviceSettings:

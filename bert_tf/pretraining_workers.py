@@ -325,6 +325,7 @@ class TaskPool:
         global _worker
         self.num_workers = num_workers
         self._executor = None
+        self._is_broken = False
         _worker = worker
         if num_workers == 1:
             return
@@ -341,8 +342,14 @@ class TaskPool:
         return self
 
     def __exit__(self, *unused) -> None:
-        if self._executor is not None:
-            self._executor.shutdown(cancel_futures=True)
+        if self._executor is None:
+            return
+        if self._is_broken:
+            # The executor waits for a process that it started just as it
+            # broke, and which nobody will ever tell to end.
+            for process in list((self._executor._processes or {}).values()):
+                process.kill()
+        self._executor.shutdown(cancel_futures=True)
 
     def run(
         self, method: str, tasks: Iterable[tuple], what: str
@@ -374,6 +381,7 @@ class TaskPool:
             while waiting:
                 yield from waiting.popleft().result()
         except concurrent.futures.process.BrokenProcessPool as error:
+            self._is_broken = True
             raise RuntimeError(
                 "a worker process was killed, most likely for want of memory: "
                 "start again, with fewer --num_workers; finished work is kept"

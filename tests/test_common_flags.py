@@ -95,3 +95,15 @@ def test_our_errors_come_without_traceback(monkeypatch):
         run(ours)
     with pytest.raises(ValueError, match="invalid literal"):
         run(foreign)
+
+
+def test_steps_of_another_script_do_not_leak(tmp_path):
+    """All scripts can live in one process."""
+    common_flags.define(
+        flags.DEFINE_integer, "num_train_steps", 100_000, "of pre-training"
+    )
+    parse("--do_train", f"--output_dir={tmp_path}", "--num_train_epochs=2")
+    assert common_flags.run_settings().num_train_steps is None
+    by_steps = common_flags.run_settings(counts_steps=True)
+    assert by_steps.num_train_steps == 100_000
+    assert by_steps.num_train_epochs == 3.0
