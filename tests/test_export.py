@@ -228,6 +228,29 @@ def test_answers_from_contexts_of_any_length(exported):
     assert same >= 50
 
 
+def test_words_for_masks(folders, tmp_path):
+    from bert_tf.export.writing import export_model
+
+    texts = ["the [MASK] sat", "[MASK][MASK] on the mat. [mask]"]
+    serving = export_model(
+        folders / "pretraining", tmp_path / "model", task="fill_mask", top_k=3
+    )
+    signatures = tf.saved_model.load(str(tmp_path / "model")).signatures
+    found = signatures["serving_default"](text=tf.constant([*texts, "cat"]))
+    assert found["tokens"].shape == (3, 2, 3)
+    for i, result in enumerate(serving.predictor(texts)):
+        for j, candidates in enumerate(result.masks):
+            tokens = strings(found["tokens"][i, j].numpy())
+            assert tokens == [x.token for x in candidates]
+            np.testing.assert_allclose(
+                found["probabilities"][i, j],
+                [x.probability for x in candidates],
+                atol=1e-5,
+            )
+    assert not np.any(found["probabilities"][2])
+    assert not any(found["tokens"][2].numpy().ravel())
+
+
 def test_ids_of_any_batch_and_length_up_to_the_models(exported, folders):
     signatures, classifier = exported("classification")
     for shape in ((1, 3), (3, 17), (2, 40)):

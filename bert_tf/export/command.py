@@ -5,7 +5,7 @@ import logging
 import sys
 from collections.abc import Callable, Sequence
 
-TASKS = ("classification", "tagging", "squad", "embedding")
+TASKS = ("classification", "tagging", "squad", "embedding", "fill_mask")
 FORMATS = ("saved_model", "litert", "onnx")
 DTYPES = ("float32", "bfloat16")
 
@@ -28,8 +28,8 @@ def create_parser() -> argparse.ArgumentParser:
         "--format",
         choices=FORMATS,
         default="saved_model",
-        help="saved_model takes text or ids, the "
-        " others ids (default: %(default)s)",
+        help="saved_model takes text or ids, the others ids "
+        " (default: %(default)s)",
     )
     add(
         "--task",
@@ -84,6 +84,12 @@ def _add_model_options(add: Callable) -> None:
         choices=("cls", "mean", "max", "pooled"),
         help="how the vectors of pieces become an embedding (default: "
         "%(default)s)",
+    )
+    add(
+        "--top_k",
+        type=int,
+        default=5,
+        help="candidates for each [MASK] (default: %(default)s)",
     )
     add("--normalize", action="store_true", help="scale embeddings to length 1")
 

@@ -12,6 +12,7 @@ from bert_tf import files, inference, run_folder
 from bert_tf.checkpoint.names import checkpoint_names
 from bert_tf.config import BertConfig
 from bert_tf.export.answers import AnswerServing
+from bert_tf.export.fill_mask import FillMaskServing
 from bert_tf.export.serving import (
     INPUTS,
     ClassificationServing,
@@ -24,12 +25,14 @@ from bert_tf.inference.model_folder import open_model_folder
 _SERVING = {
     "classification": ("Classifier", ClassificationServing),
     "embedding": ("Embedder", EmbeddingServing),
+    "fill_mask": ("FillMask", FillMaskServing),
     "squad": ("QuestionAnswerer", AnswerServing),
     "tagging": ("Tagger", TaggingServing),
 }
 _OWN_OPTIONS = {
     "classification": ("labels", "threshold"),
     "embedding": ("pooling", "normalize"),
+    "fill_mask": ("top_k",),
 }
 # Largest difference from the Keras model that passes, by dtype.
 _TOLERANCE = {"float32": 1e-4, "bfloat16": 0.05}
@@ -64,7 +67,7 @@ def export_model(
       checkpoint: another than the folder's own.
       do_lower_case: casing, where the folder does not say it.
       **options: `labels`, `threshold` of a classifier; `pooling`,
-        `normalize` of embeddings.
+        `normalize` of embeddings; `top_k` of `fill_mask`.
 
     Returns:
       The functions that were written.
