@@ -40,6 +40,7 @@ setup(
         "tf-models-official~=2.20.0",
         "absl-py>=1.4",
         "google-crc32c>=1.5",
+        "matplotlib>=3.5",
         "ml-dtypes>=0.4",
         "numpy>=1.26",
         "tqdm>=4.60",
