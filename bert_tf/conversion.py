@@ -43,7 +43,7 @@ _UPPER_CASE_SHARE = 0.005  # of a vocabulary; official cased ones have 17%
 
 _SAVED_MODEL_PARTS = {
     *("saved_model.pb", "fingerprint.pb", "keras_metadata.pb"),
-    *("variables", "assets", "assets.extra"),
+    *("variables", "assets", "assets.extra", "preprocess"),
 }
 
 _logger = logging.getLogger("bert_tf")

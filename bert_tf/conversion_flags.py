@@ -38,7 +38,8 @@ def define_flags() -> None:
         "output_format",
         None,
         "tf1: official names. model_garden: object-based TensorFlow 2. "
-        "saved_model: an encoder as on TF-Hub and Kaggle.",
+        "saved_model: an encoder as on TF-Hub and Kaggle, and in its folder "
+        "preprocess the tokenizer for it.",
         enum_values=list(FORMATS),
     )
     define(

@@ -1,6 +1,7 @@
 """Writes a converted checkpoint with all that belongs beside it."""
 
 import os
+import tempfile
 from collections.abc import Mapping
 from typing import Any
 
@@ -102,15 +103,40 @@ def _write_saved_model(
     # Only here: it brings the whole model in.
     from bert_tf.encoder_saved_model import write_saved_model
 
-    write_saved_model(
-        output,
-        tensors,
-        source.config,
-        do_lower_case=source.do_lower_case,
-        vocab=source.vocab,
-        record=_record(source),
-    )
+    with tempfile.TemporaryDirectory(prefix="bert_tf_") as folder:
+        write_saved_model(
+            output,
+            tensors,
+            source.config,
+            do_lower_case=source.do_lower_case,
+            vocab=source.vocab,
+            record=_record(source),
+            tokenizer=_graph_tokenizer(source, folder),
+        )
     return _rows({name: (name, x) for name, x in tensors.items()})
+
+
+def _graph_tokenizer(source: Source, folder: str):
+    """The tokenizer in a graph; without one, a note says why.
+
+    Its vocabulary is written to the folder.
+    """
+    if source.vocab is None:
+        source.notes.append("no preprocessing SavedModel without a vocabulary")
+        return None
+    from bert_tf.tokenization.graph import GraphTokenizer
+    from bert_tf.tokenization.tokenizer import FullTokenizer
+
+    path = join(folder, run_folder.VOCAB_FILE)
+    with open(path, "wb") as stream:
+        stream.write(source.vocab)
+    try:
+        return GraphTokenizer(FullTokenizer(path, source.do_lower_case))
+    except ValueError as error:
+        # The weights do not depend on it.
+        reason = str(error).replace(path, run_folder.VOCAB_FILE)
+        source.notes.append(f"no preprocessing SavedModel: {reason}")
+        return None
 
 
 def _record(source: Source) -> dict[str, Any]:

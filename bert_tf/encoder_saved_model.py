@@ -23,13 +23,14 @@ from bert_tf.checkpoint.sources import StoredTensor
 from bert_tf.config import BertConfig
 from bert_tf.heads import BertForMaskedLM
 from bert_tf.modeling import BertModel
+from bert_tf.preprocessing_saved_model import INPUTS, write_preprocessing
+from bert_tf.tokenization.graph import GraphTokenizer
 
-_INPUTS = {
-    "input_word_ids": "input_ids",
-    "input_mask": "input_mask",
-    "input_type_ids": "segment_ids",
-}
+PREPROCESSING_FOLDER = "preprocess"
+
 _POSITIONS = "masked_lm_positions"
+# The length that preprocessors on TF-Hub have.
+_MAX_SEQ_LENGTH = 128
 
 
 def write_saved_model(
@@ -40,6 +41,7 @@ def write_saved_model(
     do_lower_case: bool | None = None,
     vocab: bytes | None = None,
     record: Mapping[str, Any] | None = None,
+    tokenizer: GraphTokenizer | None = None,
 ) -> None:
     """Writes a SavedModel, all or nothing.
 
@@ -53,6 +55,8 @@ def write_saved_model(
       do_lower_case: casing of the tokenizer.
       vocab: bytes of vocab.txt.
       record: what `run.json` beside the config says.
+      tokenizer: written as a SavedModel too, to the folder `preprocess` inside
+        the other, so that both are there or none.
 
     Raises:
       ValueError: the pooler is missing, which the form asks for.
@@ -74,6 +78,12 @@ def write_saved_model(
             if do_lower_case is not None:
                 root.do_lower_case = tf.Variable(do_lower_case, trainable=False)
             tf.saved_model.save(root, temporary, signatures=signature)
+        if tokenizer is not None:
+            write_preprocessing(
+                run_folder.path_in(temporary, PREPROCESSING_FOLDER),
+                tokenizer,
+                min(_MAX_SEQ_LENGTH, config.max_position_embeddings),
+            )
         extra = run_folder.path_in(temporary, "assets.extra")
         run_folder.write_run(extra, record or {}, config, None)
         if files.is_dir(folder):
@@ -122,7 +132,7 @@ def _trackable(tensors: Mapping[str, StoredTensor], config: BertConfig):
         setattr(root, name, variables[name])
     list_variables(root, "bert/")
     specs = {
-        name: tf.TensorSpec([None, None], tf.int32, name) for name in _INPUTS
+        name: tf.TensorSpec([None, None], tf.int32, name) for name in INPUTS
     }
     root.__call__ = _traced(encode, specs)
     if has_masked_lm:
@@ -144,7 +154,7 @@ def _traced(function, specs):
 
 
 def _renamed(inputs):
-    renamed = {ours: inputs[theirs] for theirs, ours in _INPUTS.items()}
+    renamed = {ours: inputs[theirs] for theirs, ours in INPUTS.items()}
     if _POSITIONS in inputs:
         renamed[_POSITIONS] = inputs[_POSITIONS]
     return renamed

@@ -49,7 +49,13 @@ LEVELS = (
         "layers",
         "input_pipeline",
     ),
-    ("modeling", "conversion_request", "feature_files", "pretraining_*"),
+    (
+        "modeling",
+        "conversion_request",
+        "feature_files",
+        "preprocessing_saved_model",
+        "pretraining_*",
+    ),
     ("heads", "common_flags", "engine_flags", "stability"),
     (
         "tasks",
