@@ -19,6 +19,9 @@ from bert_tf.checkpoint.huggingface_writing import write_huggingface
 from bert_tf.checkpoint.report import CheckpointError
 from bert_tf.checkpoint.sources import StoredTensor
 from bert_tf.config import BertConfig
+from bert_tf.conversion import convert
+from bert_tf.conversion_request import Conversion
+from bert_tf.inference import Embedder
 
 # Python with torch and transformers, if it is not this one.
 PYTHON = os.environ.get("BERT_TF_TRANSFORMERS_PYTHON", sys.executable)
@@ -556,27 +559,54 @@ def minilm():
     return folder
 
 
+REAL_TEXTS = (
+    "The weather is lovely today.",
+    "It's so sunny outside!",
+    "He drove to the stadium.",
+)
+# Published with the model.
+REAL_SIMILARITIES = [0.6660, 0.1046, 0.1411]
+
+
+def assert_published(similarities):
+    found = np.asarray(similarities)[[0, 0, 1], [1, 2, 2]]
+    np.testing.assert_allclose(found, REAL_SIMILARITIES, atol=1e-3)
+
+
 def test_similarities_of_real_sentences(minilm):
     config = BertConfig.from_json_file(os.path.join(minilm, "config.json"))
     assert config.hidden_act == "gelu_erf"
     model = bert_tf.BertModel(config)
     bert_tf.load_checkpoint(model, minilm, strict=True)
     tokenizer = bert_tf.FullTokenizer(os.path.join(minilm, "vocab.txt"), True)
-    texts = (
-        "The weather is lovely today.",
-        "It's so sunny outside!",
-        "He drove to the stadium.",
-    )
-    features = [tokenizer.encode(x, max_seq_length=16) for x in texts]
+    features = [tokenizer.encode(x, max_seq_length=16) for x in REAL_TEXTS]
     inputs = {k: np.array([x[k] for x in features]) for k in features[0]}
     hidden = model(inputs)["sequence_output"].numpy()
     mask = inputs["input_mask"][..., np.newaxis]
     means = (hidden * mask).sum(1) / mask.sum(1)
     means /= np.linalg.norm(means, axis=1, keepdims=True)
-    similarities = means @ means.T
-    np.testing.assert_allclose(
-        similarities[[0, 0, 1], [1, 2, 2]], [0.6660, 0.1046, 0.1411], atol=1e-3
-    )
+    assert_published(means @ means.T)
+
+
+@pytest.mark.parametrize("name", ["huggingface", "tf1"])
+def test_real_sentences_through_the_embedder(minilm, tmp_path, name):
+    folder = minilm
+    if name == "tf1":
+        folder = str(tmp_path)
+        convert(Conversion(minilm, folder, "tf1"))
+    assert_published(Embedder(folder).similarity(REAL_TEXTS))
+
+
+def test_real_weights_to_tf1_and_back(minilm, tmp_path):
+    convert(Conversion(minilm, str(tmp_path / "tf1"), "tf1"))
+    there = Conversion(str(tmp_path / "tf1"), str(tmp_path), "huggingface")
+    convert(there)
+    first = safetensors.SafetensorsFile(f"{minilm}/model.safetensors")
+    second = safetensors.SafetensorsFile(tmp_path / "model.safetensors")
+    renamed = {x.removeprefix("bert."): x for x in second.entries}
+    assert first.entries.keys() - renamed.keys() == {"embeddings.position_ids"}
+    for name, ours in renamed.items():
+        assert first.read(name).tobytes() == second.read(ours).tobytes()
 
 
 def test_real_weights_are_written_to_the_bit(minilm, tmp_path):
