@@ -14,7 +14,12 @@ from absl.testing import flagsaver
 import bert_tf
 import convert_checkpoint
 import run_classifier
-from bert_tf import checkpoint, conversion_flags, run_folder
+from bert_tf import (
+    checkpoint,
+    conversion_flags,
+    conversion_writing,
+    run_folder,
+)
 from bert_tf.checkpoint import safetensors
 from bert_tf.checkpoint.architecture import HEADS, all_names, expected_shapes
 from bert_tf.checkpoint.sources import StoredTensor
@@ -90,6 +95,12 @@ def run(source, target, output_format, **options):
     return convert(
         Conversion(str(source), str(target), output_format, **options)
     )
+
+
+@pytest.fixture(autouse=True)
+def no_preprocessing(monkeypatch):
+    """It takes seconds each time, and has a file of tests of its own."""
+    monkeypatch.setattr(conversion_writing, "_graph_tokenizer", lambda *_: None)
 
 
 # --- round trips -----------------------------------------------------------
