@@ -53,6 +53,11 @@ def _cluster_resolver():
     )
 
 
+def is_multi_worker(strategy: tf.distribute.Strategy) -> bool:
+    """Whether several processes train together."""
+    return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
+
+
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
     """Whether this process writes files; one of all workers does."""
     resolver = getattr(strategy, "cluster_resolver", None)

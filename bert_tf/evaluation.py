@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from bert_tf.distribution import is_multi_worker
 from bert_tf.modeling import BertBase
 from bert_tf.tasks.base import Task
 
@@ -28,9 +29,7 @@ class Evaluator:
         self.task = task
         self.model = model
         self.strategy = strategy
-        self._is_multi_worker = isinstance(
-            strategy, tf.distribute.MultiWorkerMirroredStrategy
-        )
+        self._is_multi_worker = is_multi_worker(strategy)
         self._batch_fn = tf.function(self._run_batch)
 
     def _run_batch(self, features):

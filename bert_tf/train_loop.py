@@ -20,7 +20,7 @@ from bert_tf.checkpoint import (
     read_variables,
 )
 from bert_tf.data_position import DataPosition
-from bert_tf.distribution import is_chief
+from bert_tf.distribution import is_chief, is_multi_worker
 from bert_tf.input_pipeline import distribute, train_batches
 from bert_tf.modeling import BertBase
 from bert_tf.progress import Progress
@@ -245,7 +245,7 @@ class TrainingRun:
         writer = tf.summary.create_noop_writer()
         if self._chief:
             writer = tf.summary.create_file_writer(settings.output_dir)
-        calls = _CallSize(settings, self.watch)
+        calls = _CallSize(settings, self.watch, is_multi_worker(self.strategy))
         first, start = step, time.monotonic()
         with (
             writer.as_default(),
@@ -334,13 +334,15 @@ class _CallSize:
     """Chooses how many steps one call into the traced loop makes.
 
     A call ends where a checkpoint or a log line is due, and lasts about a
-    second otherwise; the numbers do not depend on it.
+    second otherwise; the numbers do not depend on it. Several workers must
+    make the same calls, so theirs do not depend on the time.
     """
 
-    def __init__(self, settings: RunSettings, watch: Watch):
+    def __init__(self, settings: RunSettings, watch: Watch, untimed: bool):
         self._settings = settings
         self._watch = watch
-        self._wanted = 1
+        self._untimed = untimed
+        self._wanted = settings.last_step if untimed else 1
 
     def next(self, step: int) -> int:
         settings = self._settings
@@ -355,6 +357,8 @@ class _CallSize:
         return max(1, min(self._wanted, *stops))
 
     def measured(self, count: int, seconds: float) -> None:
+        if self._untimed:
+            return
         fits = int(count * _SECONDS_PER_CALL / max(seconds, 1e-6))
         # The first call traces: it must not stop later ones from growing.
         self._wanted = max(1, min(fits, self._wanted * 4))
