@@ -89,7 +89,7 @@ LEVELS = (
         "feature_*",
     ),
     ("export", "export.*"),
-    ("demo", "demo.*", "visualize", "visualize.*", "plan"),
+    ("demo", "demo.*", "visualize", "visualize.*", "plan", "plan.*"),
 )
 # On one level, but not siblings in the sense of the rule.
 SUPPORT = {
