@@ -136,7 +136,7 @@ def family_of(name):
     package, _, module = name.rpartition(".")
     if package and package != "tasks":
         return package.split(".")[0]
-    if name in {"checkpoint", "tokenization", "inference", "demo"}:
+    if name in {"checkpoint", "tokenization", "inference", "demo", "plan"}:
         return name
     return f"{package}:{module.split('_')[0]}"
 
