@@ -27,8 +27,8 @@ from bert_tf.settings import DeviceSettings, ModelSettings, RunSettings
 from bert_tf.tokenization import FullTokenizer
 
 HELD_OUT_EVERY = 20
-MASKED_LM_PROB = 0.15
 EVAL_BATCH_SIZE = 32
+TASK_LENGTH = 64
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -40,13 +40,19 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--work_dir", required=True, type=pathlib.Path)
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--hidden_size", type=int, default=128)
-    parser.add_argument("--max_seq_length", type=int, default=64)
+    parser.add_argument("--optimizer", default="adam")
+    parser.add_argument("--masked_lm_prob", type=float, default=0.15)
+    parser.add_argument("--dropout", type=float, default=0.1)
+    parser.add_argument("--initializer_range", type=float, default=0.02)
+    parser.add_argument("--max_seq_length", type=int, default=128)
     parser.add_argument("--num_train_steps", type=int, default=3000)
     parser.add_argument("--num_warmup_steps", type=int, default=300)
     parser.add_argument("--batch_size", type=int, default=32)
     parser.add_argument("--learning_rate", type=float, default=1e-3)
     parser.add_argument("--dupe_factor", type=int, default=2)
-    parser.add_argument("--task_learning_rate", type=float, default=3e-4)
+    parser.add_argument(
+        "--task_learning_rates", type=float, nargs="+", default=[1e-4, 3e-4]
+    )
     parser.add_argument("--task_epochs", type=float, default=3.0)
     parser.add_argument("--task_seeds", type=int, nargs="+", default=[1, 2, 3])
     return parser.parse_args()
@@ -95,7 +101,7 @@ def make_records(args, texts: dict[str, str]) -> dict[str, str]:
                 do_lower_case=not args.cased,
                 max_seq_length=args.max_seq_length,
                 max_predictions_per_seq=predictions(args),
-                masked_lm_prob=MASKED_LM_PROB,
+                masked_lm_prob=args.masked_lm_prob,
                 dupe_factor=args.dupe_factor if name == "train" else 1,
             )
         )
@@ -104,7 +110,7 @@ def make_records(args, texts: dict[str, str]) -> dict[str, str]:
 
 def predictions(args) -> int:
     """Places for masked tokens in a record."""
-    return math.ceil(args.max_seq_length * MASKED_LM_PROB)
+    return math.ceil(args.max_seq_length * args.masked_lm_prob)
 
 
 def write_config(args, vocab_size: int) -> str:
@@ -117,11 +123,11 @@ def write_config(args, vocab_size: int) -> str:
         "num_attention_heads": max(1, args.hidden_size // 64),
         "intermediate_size": 4 * args.hidden_size,
         "hidden_act": "gelu",
-        "hidden_dropout_prob": 0.1,
-        "attention_probs_dropout_prob": 0.1,
+        "hidden_dropout_prob": args.dropout,
+        "attention_probs_dropout_prob": args.dropout,
         "max_position_embeddings": max(128, args.max_seq_length),
         "type_vocab_size": 2,
-        "initializer_range": 0.02,
+        "initializer_range": args.initializer_range,
     }
     with files.atomic_write(path) as stream:
         json.dump(config, stream, indent=2)
@@ -159,6 +165,7 @@ def pretrain(args, config_file: str, records: dict[str, str]) -> dict:
                 train_batch_size=args.batch_size,
                 eval_batch_size=EVAL_BATCH_SIZE,
                 learning_rate=args.learning_rate,
+                optimizer=args.optimizer,
                 num_train_steps=args.num_train_steps,
                 num_warmup_steps=args.num_warmup_steps,
                 save_checkpoints_steps=500,
@@ -176,7 +183,9 @@ def pretrain(args, config_file: str, records: dict[str, str]) -> dict:
     }
 
 
-def fine_tune(args, config_file: str, seed: int, start: str | None) -> float:
+def fine_tune(
+    args, config_file: str, rate: float, seed: int, start: str | None
+) -> float:
     """Accuracy on the dev set of one fine-tuning run."""
     from bert_tf import runner
     from bert_tf.tasks.classification import (
@@ -190,26 +199,21 @@ def fine_tune(args, config_file: str, seed: int, start: str | None) -> float:
     source = ClassificationSource(
         find_data_set("sst-2"), tokenizer, args.data_dir
     )
-    task = ClassificationTask(
-        ["0", "1"], args.max_seq_length, "classification", source
-    )
+    task = ClassificationTask(["0", "1"], TASK_LENGTH, "classification", source)
     (scores,) = runner.run(
         lambda config: task,
         ModelSettings(
-            config_file,
-            args.vocab_file,
-            start,
-            not args.cased,
-            args.max_seq_length,
+            config_file, args.vocab_file, start, not args.cased, TASK_LENGTH
         ),
         RunSettings(
-            str(args.work_dir / f"task_{kind}_{seed}"),
+            str(args.work_dir / f"task_{kind}_{rate:g}_{seed}"),
             do_train=True,
             do_eval=True,
             eval_batch_size=EVAL_BATCH_SIZE,
-            learning_rate=args.task_learning_rate,
+            learning_rate=rate,
             num_train_epochs=args.task_epochs,
             random_seed=seed,
+            keep_checkpoint_max=1,
         ),
         DeviceSettings(),
     ).values()
@@ -217,31 +221,34 @@ def fine_tune(args, config_file: str, seed: int, start: str | None) -> float:
 
 
 def compare_fine_tuning(args, config_file: str) -> None:
-    """Prints accuracies from both starts, and their difference."""
-    start = str(args.work_dir / "pretraining")
-    found: dict[str, list[float]] = {"pre-trained": [], "from scratch": []}
-    for seed in args.task_seeds:
-        for name, checkpoint in (
-            ("pre-trained", start),
-            ("from scratch", None),
-        ):
-            found[name].append(fine_tune(args, config_file, seed, checkpoint))
-            print(f"seed {seed}, {name}: accuracy {found[name][-1]:.4f}")
-    for name, values in found.items():
+    """Prints accuracies from both starts at each rate, and the margins."""
+    starts = {
+        "pre-trained": str(args.work_dir / "pretraining"),
+        "from scratch": None,
+    }
+    means: dict[str, list[float]] = {name: [] for name in starts}
+    for rate in args.task_learning_rates:
+        found: dict[str, list[float]] = {name: [] for name in starts}
+        for seed in args.task_seeds:
+            for name, start in starts.items():
+                accuracy = fine_tune(args, config_file, rate, seed, start)
+                found[name].append(accuracy)
+        for name, values in found.items():
+            means[name].append(statistics.mean(values))
+            listed = ", ".join(f"{value:.4f}" for value in values)
+            print(
+                f"rate {rate:g}, {name:12}: mean {means[name][-1]:.4f} "
+                f"of {listed}"
+            )
+        pairs = zip(*found.values(), strict=True)
+        margins = [one - other for one, other in pairs]
         print(
-            f"{name:12}  mean {statistics.mean(values):.4f}  "
-            f"from {min(values):.4f} to {max(values):.4f}"
+            f"rate {rate:g}: pre-training gains {statistics.mean(margins):+.4f}"
+            f" in the mean, {min(margins):+.4f} at least"
         )
-    margins = [
-        a - b
-        for a, b in zip(
-            found["pre-trained"], found["from scratch"], strict=True
-        )
-    ]
-    print(
-        f"margin of pre-training: mean {statistics.mean(margins):+.4f}, "
-        f"least {min(margins):+.4f}"
-    )
+    best = {name: max(values) for name, values in means.items()}
+    gain = best["pre-trained"] - best["from scratch"]
+    print(f"each at its best rate: pre-training gains {gain:+.4f}")
 
 
 def main() -> None:
