@@ -63,7 +63,7 @@ def run(folder, **flags):
     with flagsaver.flagsaver():
         FLAGS(["run_pretraining.py", *arguments(folder, **flags)])
         model = pretraining_run_flags.model_settings()
-        settings = common_flags.run_settings()
+        settings = common_flags.run_settings(counts_steps=True)
         return runner.run(
             lambda config: pretraining_run_flags.create_task(
                 config, model=model, run=settings
