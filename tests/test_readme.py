@@ -6,14 +6,13 @@ import os
 import pathlib
 import random
 import re
-import runpy
 import shlex
 import string
+import subprocess
 import sys
 
 import keras
 import pytest
-from absl.testing import flagsaver
 
 import bert_tf
 
@@ -136,21 +135,16 @@ def place(tmp_path_factory):
 
 
 def run(words):
-    """`python ...` in this process, so that TensorFlow loads but once."""
-    words = words[1:]
-    before = sys.argv
-    try:
-        with flagsaver.flagsaver():
-            if words[0] == "-m":
-                sys.argv = [words[1], *words[2:]]
-                runpy.run_module(words[1], run_name="__main__", alter_sys=True)
-            else:
-                sys.argv = [str(ROOT / words[0]), *words[1:]]
-                runpy.run_path(sys.argv[0], run_name="__main__")
-    except SystemExit as stop:
-        assert not stop.code, stop.code
-    finally:
-        sys.argv = before
+    """`python ...` as a user runs it."""
+    result = subprocess.run(
+        [sys.executable, *words[1:]],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr[-3000:]
 
 
 def test_the_first_block_has_two_commands():
