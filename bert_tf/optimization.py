@@ -48,6 +48,15 @@ def learning_rate_at(
     return rate
 
 
+def clip_factor(norm: tf.Tensor, clip_norm: float = CLIP_NORM) -> tf.Tensor:
+    """What brings gradients of a joint norm to at most `clip_norm`.
+
+    0 for a norm that is not finite.
+    """
+    factor = clip_norm / tf.maximum(norm, clip_norm)
+    return tf.where(tf.math.is_finite(norm), factor, 0.0)
+
+
 def clip_by_global_norm(
     gradients: Sequence[tf.Tensor], clip_norm: float = CLIP_NORM
 ) -> tuple[list[tf.Tensor], tf.Tensor]:
@@ -59,8 +68,8 @@ def clip_by_global_norm(
       The gradients, and the norm before clipping.
     """
     norm = tf.linalg.global_norm(gradients)
-    clipped, _ = tf.clip_by_global_norm(gradients, clip_norm, use_norm=norm)
-    return clipped, norm
+    factor = clip_factor(norm, clip_norm)
+    return [tf.math.multiply_no_nan(g, factor) for g in gradients], norm
 
 
 class AdamWeightDecay:

@@ -34,7 +34,7 @@ import tensorflow as tf
 
 from bert_tf.checkpoint import checkpoint_names
 from bert_tf.modeling import BertBase
-from bert_tf.optimization import CLIP_NORM, AdamWeightDecay
+from bert_tf.optimization import AdamWeightDecay, clip_factor
 from bert_tf.stability import LossScale
 from bert_tf.tasks.base import Task
 
@@ -289,7 +289,7 @@ class Trainer(orbit.StandardTrainer):
         if self.options.reduction == "original_tpu":
             # The scale is taken out first: clipping is not linear.
             norm = tf.linalg.global_norm(gradients) * unscale
-            factor = unscale * _clip_factor(norm)
+            factor = unscale * clip_factor(norm)
             gradients = self._all_reduce(
                 [tf.math.multiply_no_nan(g, factor) for g in gradients]
             )
@@ -298,19 +298,13 @@ class Trainer(orbit.StandardTrainer):
         else:
             gradients = self._all_reduce(gradients)
             norm = tf.linalg.global_norm(gradients) * unscale
-            factor = unscale * _clip_factor(norm)
+            factor = unscale * clip_factor(norm)
         finite = tf.math.is_finite(norm)
         factor = tf.where(finite, factor, 0.0)
         gradients = [tf.math.multiply_no_nan(g, factor) for g in gradients]
         self.state.optimizer.apply(gradients, self.schedule(step), step, finite)
         self.loss_scale.update(finite)
         return norm, finite
-
-
-def _clip_factor(norm: tf.Tensor) -> tf.Tensor:
-    """What brings a gradient of that norm to at most `CLIP_NORM`."""
-    factor = CLIP_NORM / tf.maximum(norm, CLIP_NORM)
-    return tf.where(tf.math.is_finite(norm), factor, 0.0)
 
 
 def _sum_over_replicas() -> tf.Variable:

@@ -4,7 +4,6 @@ Shape letters: B batch, S sequence, L labels.
 """
 
 import dataclasses
-import itertools
 import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
@@ -299,7 +298,3 @@ class ClassificationTask(Task):
         if self.source is not None:
             record["data_set"] = self.source.data_set.name
         return record
-
-    def preview(self, split: Split, count: int) -> list[Example]:
-        """The first examples of a part."""
-        return list(itertools.islice(self.examples(split), count))
