@@ -7,6 +7,7 @@ beyond it (bias correction, LAMB) is opt-in.
 import math
 import re
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -70,6 +71,28 @@ def clip_by_global_norm(
     norm = tf.linalg.global_norm(gradients)
     factor = clip_factor(norm, clip_norm)
     return [tf.math.multiply_no_nan(g, factor) for g in gradients], norm
+
+
+class StepTerms(NamedTuple):
+    """Scalars of one step that all variables share, float32.
+
+    Attributes:
+      learning_rate: 0 where the update is left out.
+      kernel_rate: the same, with what the fused kernel is off taken out.
+      decay_rate: the learning rate times the weight decay.
+      beta_1: decay of the first moment; 1 where the update is left out.
+      beta_2: decay of the second moment.
+      power_1: beta_1^t, 0 without bias correction.
+      power_2: beta_2^t.
+    """
+
+    learning_rate: tf.Tensor
+    kernel_rate: tf.Tensor
+    decay_rate: tf.Tensor
+    beta_1: tf.Tensor
+    beta_2: tf.Tensor
+    power_1: tf.Tensor
+    power_2: tf.Tensor
 
 
 class AdamWeightDecay:
@@ -166,20 +189,17 @@ class AdamWeightDecay:
             self._update_all,
             tf.distribute.get_strategy(),
             list(gradients),
-            learning_rate,
-            step,
-            betas,
+            self._step_terms(learning_rate, step, betas),
         )
 
-    def _update_all(self, strategy, gradients, learning_rate, step, betas):
+    def _update_all(self, strategy, gradients, terms):
         for (name, variable), gradient in zip(
             self.variables.items(), gradients, strict=True
         ):
 
-            def update(variable, m, v, gradient, rate, *args, name=name):
-                rate *= self.rate_factors.get(name, 1.0)
+            def update(variable, m, v, gradient, *terms, name=name):
                 self.update_variable(
-                    name, variable, m, v, gradient, rate, *args
+                    name, variable, m, v, gradient, StepTerms(*terms)
                 )
 
             strategy.extended.update(
@@ -189,12 +209,30 @@ class AdamWeightDecay:
                     self.slots[f"{name}/adam_m"],
                     self.slots[f"{name}/adam_v"],
                     gradient,
-                    learning_rate,
-                    step,
-                    betas,
+                    *terms,
                 ),
                 group=False,
             )
+
+    def _step_terms(self, learning_rate, step, betas) -> StepTerms:
+        beta_1, beta_2 = tf.unstack(betas)
+        power_1, power_2 = self._beta_powers(step)
+        kernel_rate = learning_rate
+        if not self.bias_correction:
+            kernel_rate *= self._second_moment_scale(step)
+        return StepTerms(
+            learning_rate,
+            kernel_rate,
+            learning_rate * self.weight_decay_rate,
+            beta_1,
+            beta_2,
+            power_1,
+            power_2,
+        )
+
+    def _of_variable(self, name: str, rate: tf.Tensor) -> tf.Tensor:
+        factor = self.rate_factors.get(name, 1.0)
+        return rate if factor == 1.0 else rate * factor
 
     def _beta_powers(self, step) -> tuple:
         """beta^t of both moments; zeros make the kernel leave out the bias
@@ -219,7 +257,7 @@ class AdamWeightDecay:
         )
 
     def update_variable(
-        self, name, variable, m, v, gradient, learning_rate, step, betas
+        self, name, variable, m, v, gradient, terms: StepTerms
     ) -> None:
         """Updates one variable and its moments on one device.
 
@@ -229,25 +267,21 @@ class AdamWeightDecay:
           m: its first moment.
           v: its second moment.
           gradient: dense, of the variable's shape.
-          learning_rate: float32 scalar.
-          step: int scalar, number of updates made before.
-          betas: float32 [2], decays of the moments; 1 to leave all as is.
+          terms: what all variables share.
         """
         if self.decays(name):
-            rate = learning_rate * self.weight_decay_rate
-            variable.assign_sub(rate * variable)
-        if not self.bias_correction:
-            learning_rate *= self._second_moment_scale(step)
-        power_1, power_2 = self._beta_powers(step)
+            variable.assign_sub(
+                self._of_variable(name, terms.decay_rate) * variable
+            )
         tf.raw_ops.ResourceApplyAdam(
             var=variable.handle,
             m=m.handle,
             v=v.handle,
-            beta1_power=power_1,
-            beta2_power=power_2,
-            lr=learning_rate,
-            beta1=betas[0],
-            beta2=betas[1],
+            beta1_power=terms.power_1,
+            beta2_power=terms.power_2,
+            lr=self._of_variable(name, terms.kernel_rate),
+            beta1=terms.beta_1,
+            beta2=terms.beta_2,
             epsilon=self.epsilon,
             grad=gradient,
         )
@@ -266,7 +300,7 @@ class Lamb(AdamWeightDecay):
         super().__init__(bias_correction=bias_correction, **kwargs)
 
     def update_variable(
-        self, name, variable, m, v, gradient, learning_rate, step, betas
+        self, name, variable, m, v, gradient, terms: StepTerms
     ) -> None:
         """Updates one variable and its moments on one device.
 
@@ -276,15 +310,13 @@ class Lamb(AdamWeightDecay):
           m: its first moment.
           v: its second moment.
           gradient: dense, of the variable's shape.
-          learning_rate: float32 scalar.
-          step: int scalar, number of updates made before.
-          betas: float32 [2], decays of the moments; 1 to leave all as is.
+          terms: what all variables share.
         """
-        m.assign(betas[0] * m + (1.0 - betas[0]) * gradient)
-        v.assign(betas[1] * v + (1.0 - betas[1]) * tf.square(gradient))
-        power_1, power_2 = self._beta_powers(step)
-        first = m / (1.0 - power_1)
-        second = v / (1.0 - power_2)
+        beta_1, beta_2 = terms.beta_1, terms.beta_2
+        m.assign(beta_1 * m + (1.0 - beta_1) * gradient)
+        v.assign(beta_2 * v + (1.0 - beta_2) * tf.square(gradient))
+        first = m / (1.0 - terms.power_1)
+        second = v / (1.0 - terms.power_2)
         update = first / (tf.sqrt(second) + self.epsilon)
         ratio = 1.0
         if self.decays(name):
@@ -293,4 +325,5 @@ class Lamb(AdamWeightDecay):
             ratio = tf.where(
                 (size > 0) & (length > 0), size / length, tf.ones([])
             )
-        variable.assign_sub(learning_rate * ratio * update)
+        rate = self._of_variable(name, terms.learning_rate)
+        variable.assign_sub(rate * ratio * update)

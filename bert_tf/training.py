@@ -167,7 +167,12 @@ class Trainer(orbit.StandardTrainer):
             variable.assign(0.0)
         self.loss_scale.start_call()
 
+    # Nothing in a step needs autograph, which would take longer than the
+    # rest of the tracing, and would read the source files again.
+    @tf.autograph.experimental.do_not_convert
     def train_step(self, iterator):
+        """One update; orbit's loop calls it while it traces."""
+
         def step(features):
             self._replica_step(features)
 
