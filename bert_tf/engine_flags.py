@@ -50,6 +50,13 @@ def define_engine_flags(define: Callable[..., None]) -> None:
     )
     define(
         flags.DEFINE_bool,
+        "pack_sequences",
+        False,
+        "Put several short examples in one row of --max_seq_length pieces: "
+        "the same results, several times as fast where texts are short.",
+    )
+    define(
+        flags.DEFINE_bool,
         "auto_batch",
         False,
         "After an out-of-memory error go on with smaller micro-batches.",

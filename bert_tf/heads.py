@@ -11,7 +11,14 @@ import keras
 import tensorflow as tf
 
 from bert_tf.config import BertConfig
-from bert_tf.layers import LayerNorm, Scope, dense, dropout, truncated_normal
+from bert_tf.layers import (
+    LayerNorm,
+    Scope,
+    dense,
+    dropout,
+    gather_positions,
+    truncated_normal,
+)
 from bert_tf.modeling import BertBase
 
 # Fixed in run_classifier.py and run_squad.py, whatever the config says.
@@ -79,28 +86,13 @@ class MaskedLMHead(keras.layers.Layer):
         return _linear(self.transform(x), word_embeddings, self.output_bias)
 
 
-def gather_positions(x: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
-    """Picks rows of each sequence.
-
-    Args:
-      x: [B, S, D].
-      positions: int32 [B, P].
-
-    Returns:
-      [B * P, D].
-    """
-    shape = tf.shape(x)
-    offsets = tf.range(shape[0])[:, tf.newaxis] * shape[1]
-    flat = tf.reshape(positions + offsets, [-1])
-    return tf.gather(tf.reshape(x, [-1, x.shape[-1]]), flat)
-
-
 class BertForPreTraining(BertBase):
     """Masked LM and next sentence.
 
     Beside the encoder's outputs: `masked_lm_logits` [B, P, V] for the input
     `masked_lm_positions` [B, P], or [B, S, V] when that is left out, and
-    `next_sentence_logits` [B, 2] (class 1 = random).
+    `next_sentence_logits` [B, 2] (class 1 = random), which have a row for
+    each row of `pooled_output`.
     """
 
     has_masked_lm = True

@@ -282,6 +282,22 @@ class Scope(keras.layers.Layer):
         return x
 
 
+def gather_positions(x: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
+    """Picks rows of each sequence.
+
+    Args:
+      x: [B, S, D].
+      positions: int32 [B, P].
+
+    Returns:
+      [B * P, D].
+    """
+    shape = tf.shape(x)
+    offsets = tf.range(shape[0])[:, tf.newaxis] * shape[1]
+    flat = tf.reshape(positions + offsets, [-1])
+    return tf.gather(tf.reshape(x, [-1, x.shape[-1]]), flat)
+
+
 def attention_penalty(
     input_ids: tf.Tensor,
     input_mask: tf.Tensor | None,

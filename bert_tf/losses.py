@@ -1,6 +1,7 @@
 """Loss functions: pure functions of tensors, always float32.
 
-Shape letters: B batch, P predictions, V vocabulary, L labels, S sequence.
+Shape letters: B batch, P predictions, V vocabulary, L labels, S sequence,
+M sequences in a packed row.
 """
 
 import tensorflow as tf
@@ -8,6 +9,7 @@ import tensorflow as tf
 # Added to the sum of the masked-LM weights (google-research/bert,
 # run_pretraining.py), so that a batch without predictions has loss 0.
 MASKED_LM_EPSILON = 1e-5
+OUTSIDE_LOGIT = -1e4
 
 
 def softmax_cross_entropy(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
@@ -53,6 +55,26 @@ def span_cross_entropy(
     start = softmax_cross_entropy(start_logits, start_positions)
     end = softmax_cross_entropy(end_logits, end_positions)
     return (start + end) / 2.0
+
+
+def logits_by_sequence(
+    logits: tf.Tensor, sequence_ids: tf.Tensor, places: int
+) -> tf.Tensor:
+    """Gives each sequence of a packed row a row of its own.
+
+    Args:
+      logits: [B, S].
+      sequence_ids: int [B, S], 1 on the first sequence, 0 on padding.
+      places: M, most sequences in a row.
+
+    Returns:
+      float32 [B * M, S], so low outside the sequence that its softmax is 0.
+    """
+    numbers = tf.range(1, places + 1)[tf.newaxis, :, tf.newaxis]
+    own = tf.equal(sequence_ids[:, tf.newaxis, :], numbers)
+    logits = tf.cast(logits, tf.float32)[:, tf.newaxis, :]
+    spread = tf.where(own, logits, OUTSIDE_LOGIT)
+    return tf.reshape(spread, [-1, logits.shape[-1]])
 
 
 def weighted_mean(

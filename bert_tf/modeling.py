@@ -21,6 +21,7 @@ from bert_tf.layers import (
     SelfAttention,
     attention_penalty,
     dense,
+    gather_positions,
 )
 
 # Dropout sites: one after the embeddings, three in each encoder layer, one
@@ -132,7 +133,9 @@ class BertEncoder(keras.layers.Layer):
           return_attention_probs: adds the list of [B, N, S, S].
 
         Returns:
-          Dict of outputs, all float32 or the compute dtype.
+          Dict of outputs, all float32 or the compute dtype. With
+          `sequence_starts` [B, M] among the inputs `pooled_output` has B * M
+          rows, one for each sequence of each row.
         """
         input_ids = inputs["input_ids"]
         segment_ids = inputs.get("segment_ids")
@@ -170,11 +173,19 @@ class BertEncoder(keras.layers.Layer):
             "embedding_output": embedding_output,
             "all_encoder_layers": layers,
             "sequence_output": layers[-1],
-            "pooled_output": self.pooler(layers[-1][:, 0, :]),
+            "pooled_output": self.pooler(
+                _first_tokens(layers[-1], inputs.get("sequence_starts"))
+            ),
         }
         if return_attention_probs:
             outputs["attention_probs"] = attention
         return outputs
+
+
+def _first_tokens(hidden: tf.Tensor, starts: tf.Tensor | None) -> tf.Tensor:
+    if starts is None:
+        return hidden[:, 0, :]
+    return gather_positions(hidden, starts)
 
 
 def _static_or_dynamic_shape(x):
@@ -270,8 +281,9 @@ class BertBase(keras.Model):
         Args:
           inputs: int tensors [B, S] under `input_ids` and, optional,
             `input_mask` (default ones), `segment_ids` (default zeros),
-            `position_ids` and `sequence_ids` (several sequences in a row);
-            what the head needs beside. One tensor is taken as `input_ids`.
+            `position_ids`, `sequence_ids` and `sequence_starts` [B, M] (up
+            to M sequences packed in a row, see `sequence_packing`); what the
+            head needs beside. One tensor is taken as `input_ids`.
           training: switches dropout on.
           return_attention_probs: adds `attention_probs`.
           dropout_seed: int32 [2]; the same seed drops the same values. None
@@ -279,9 +291,9 @@ class BertBase(keras.Model):
 
         Returns:
           Dict with `embedding_output` [B, S, D], `all_encoder_layers` (list
-          of [B, S, D]), `sequence_output` [B, S, D], `pooled_output` [B, D],
-          the head's outputs and, when asked for, `attention_probs` (list of
-          [B, N, S, S]).
+          of [B, S, D]), `sequence_output` [B, S, D], `pooled_output` [B, D]
+          ([B * M, D] with `sequence_starts`), the head's outputs and, when
+          asked for, `attention_probs` (list of [B, N, S, S]).
         """
         inputs = _int32_inputs(inputs)
         seeds = None

@@ -32,7 +32,7 @@ class Progress:
         what: str,
         total: int,
         done: int = 0,
-        examples_per_step: int = 1,
+        examples_per_step: float = 1,
         every: int = 100,
         clock=time.monotonic,
     ):

@@ -1,6 +1,7 @@
 """Settings and a task -> strategy, data, model, loop and output files."""
 
 import contextlib
+import dataclasses
 import functools
 import logging
 import tempfile
@@ -25,6 +26,7 @@ from bert_tf.progress import Progress
 from bert_tf.run_checks import check_batches, check_folder, check_model
 from bert_tf.settings import DeviceSettings, ModelSettings, RunSettings
 from bert_tf.tasks.base import RecordFiles, Split, Task
+from bert_tf.tasks.packed import PackedTask
 from bert_tf.watch import BEST_FOLDER
 
 # Keras's names: variables stay float32.
@@ -44,7 +46,7 @@ class Run:
     the constructor.
 
     Args:
-      task: what is learned, from which data.
+      task: what is learned, from which data; single examples.
       config: the architecture.
       model: how text enters, where weights come from.
       run: what to do.
@@ -63,7 +65,7 @@ class Run:
         flags: Mapping[str, Any] | None = None,
         strategy: tf.distribute.Strategy | None = None,
     ):
-        self.task = task
+        self.task = PackedTask(task) if run.pack_sequences else task
         self.config = config
         self.model_settings = model
         self.settings = run
@@ -163,7 +165,7 @@ class Run:
     def train(self) -> None:
         """Trains up to the last step; goes on from the folder's checkpoint."""
         ((_, records),) = self._records["train"]
-        self.settings = self.settings.with_train_steps(records.num_examples)
+        self.settings = self._with_train_steps(records)
         steps = self.settings.num_train_steps
         _logger.info(
             "%s, %d steps, %d of them warm-up",
@@ -199,6 +201,26 @@ class Run:
         if self.settings.best_metric and best["step"] is not None:
             self._take_best(best)
 
+    def _with_train_steps(self, records: RecordFiles) -> RunSettings:
+        """Settings with the steps, and with a batch size in records."""
+        settings = self.settings
+        rows = records.records_of(
+            settings.train_batch_size,
+            self.strategy.num_replicas_in_sync
+            * settings.gradient_accumulation_steps,
+        )
+        each = rows * records.examples_per_record
+        if settings.pack_sequences:
+            _logger.info(
+                "--pack_sequences: an update takes %d rows, %.1f examples on "
+                "average (--train_batch_size=%d)",
+                rows,
+                each,
+                settings.train_batch_size,
+            )
+        settings = settings.with_train_steps(records.num_examples, each)
+        return dataclasses.replace(settings, train_batch_size=rows)
+
     def _write_run(self, folder: str) -> None:
         run_folder.write_run(
             folder,
@@ -227,6 +249,9 @@ class Run:
     def _batches(self, split: Split, records: RecordFiles, batch_size: int):
         """Applies the model to a part of the data, batch by batch."""
         complete = functools.partial(self.task.complete_features, split.mode)
+        batch_size = records.records_of(
+            batch_size, self.strategy.num_replicas_in_sync
+        )
 
         def make(replica_batch_size, share):
             return eval_batches(
@@ -245,7 +270,9 @@ class Run:
         evaluator = self._evaluator
         total = -(-records.num_records // batch_size)
         with Progress(
-            split.mode, total, examples_per_step=batch_size
+            split.mode,
+            total,
+            examples_per_step=batch_size * records.examples_per_record,
         ) as progress:
             yield evaluator.batches(dataset, records.num_records, progress)
 

@@ -49,7 +49,8 @@ class RunSettings:
     `num_train_epochs`. `train_batch_size` examples make one update, however
     many `gradient_accumulation_steps` they are computed in. A run with
     `stop_at_step` ends there, while the learning rate goes on falling towards
-    `num_train_steps`.
+    `num_train_steps`. With `pack_sequences` records hold several examples,
+    and a batch as many records as hold about that many examples.
     """
 
     output_dir: str
@@ -76,6 +77,7 @@ class RunSettings:
     gradient_reduction: str = "global"
     jit_compile: bool = False
     recompute: bool = False
+    pack_sequences: bool = False
     auto_batch: bool = False
     max_skipped_steps: int = 20
     eval_every: int = 0
@@ -158,7 +160,9 @@ class RunSettings:
             return self.num_train_steps
         return min(self.stop_at_step, self.num_train_steps)
 
-    def with_train_steps(self, num_examples: int | None) -> "RunSettings":
+    def with_train_steps(
+        self, num_examples: int | None, examples_per_step: float | None = None
+    ) -> "RunSettings":
         """Fills in steps and warm-up of a fine-tuning run.
 
         N = int(num_examples / train_batch_size * num_train_epochs) and
@@ -166,6 +170,7 @@ class RunSettings:
 
         Args:
           num_examples: may be None where the steps are given.
+          examples_per_step: in place of the batch size.
 
         Raises:
           ValueError: there would be no step at all.
@@ -173,7 +178,9 @@ class RunSettings:
         steps = self.num_train_steps
         if steps is None:
             steps = int(
-                num_examples / self.train_batch_size * self.num_train_epochs
+                num_examples
+                / (examples_per_step or self.train_batch_size)
+                * self.num_train_epochs
             )
         if steps < 1:
             raise ValueError(

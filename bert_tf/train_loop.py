@@ -64,7 +64,8 @@ class TrainingRun:
       model: made under the strategy's scope.
       strategy: the devices.
       records: the training data.
-      settings: steps and warm-up filled in.
+      settings: steps and warm-up filled in; its `train_batch_size` counts
+        records.
       init_checkpoint: what to start from, or None for random weights.
       evaluate: step -> scores, for evaluations during the training.
     """
@@ -84,6 +85,9 @@ class TrainingRun:
         self.records = records
         self.settings = settings
         self.init_checkpoint = init_checkpoint
+        self._examples_per_step = (
+            settings.train_batch_size * records.examples_per_record
+        )
         self._chief = is_chief(strategy)
         with strategy.scope():
             self._rate_factors = fine_tuning.learning_rate_factors(
@@ -254,7 +258,7 @@ class TrainingRun:
                 "train",
                 last,
                 step,
-                settings.train_batch_size,
+                self._examples_per_step,
                 settings.log_every_steps,
             ) as progress,
         ):
@@ -292,16 +296,14 @@ class TrainingRun:
             )
         progress.update(count, **values, rate=rate)
         values["learning_rate"] = rate
-        values["examples_per_second"] = (
-            progress.rate * self.settings.train_batch_size
-        )
+        values["examples_per_second"] = progress.rate * self._examples_per_step
         if self.loss_scale.dynamic:
             values["loss_scale"] = float(self.loss_scale.current())
         for name, value in values.items():
             tf.summary.scalar(name, value, step=step)
 
     def _summarize(self, steps: int, seconds: float) -> None:
-        examples = steps * self.settings.train_batch_size
+        examples = round(steps * self._examples_per_step)
         rows = {
             "steps": f"{steps:,}",
             "examples": f"{examples:,}",

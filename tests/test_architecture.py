@@ -48,6 +48,7 @@ LEVELS = (
         "tokenization.*",
         "layers",
         "input_pipeline",
+        "sequence_packing",
     ),
     (
         "modeling",

@@ -17,6 +17,9 @@ from bert_tf.modeling import BertBase
 from bert_tf.records import FeatureSpec
 
 POOLER_SCOPE = "bert/pooler/"
+MODES = ("train", "eval", "predict")
+# Among the features of packed rows: float32 [B * M], 0 for an empty place.
+EXAMPLE_WEIGHTS = "example_weights"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +55,8 @@ class RecordFiles:
       shuffle_buffer: records held to shuffle the training data; None for all.
       repeats: evaluation goes on at the first record after the last one
         until `num_records` have been read.
+      examples_per_record: their mean number in a record; above 1 in packed
+        rows.
     """
 
     paths: list[str]
@@ -59,6 +64,17 @@ class RecordFiles:
     num_examples: int | None
     shuffle_buffer: int | None = None
     repeats: bool = False
+    examples_per_record: float = 1.0
+
+    def records_of(self, num_examples: int, multiple: int = 1) -> int:
+        """How many records hold about as many examples.
+
+        Args:
+          num_examples: such as a batch size.
+          multiple: what the result must be a multiple of.
+        """
+        parts = num_examples / self.examples_per_record / multiple
+        return max(1, round(parts)) * multiple
 
     def describe(self) -> str:
         """Their number, for the log."""
@@ -78,6 +94,13 @@ class Task(abc.ABC):
     name: str = ""
     # Term name -> what is added to the summed weight before the division.
     loss_epsilon: Mapping[str, float] = {}
+    # For packed rows; see `sequence_packing.RowLayout`. Results named in
+    # `token_outputs` are [B, S, ...], with the value beyond a sequence's end.
+    packed_modes: tuple[str, ...] = ()
+    token_features: tuple[str, ...] = ("input_ids", "input_mask", "segment_ids")
+    position_features: tuple[str, ...] = ()
+    prediction_features: tuple[str, ...] = ()
+    token_outputs: Mapping[str, float] = {}
 
     @abc.abstractmethod
     def create_model(self, config: BertConfig, **kwargs) -> BertBase:
@@ -223,3 +246,19 @@ def concatenate(
         for name, value in batch.items():
             parts.setdefault(name, []).append(value)
     return {name: np.concatenate(p) for name, p in parts.items()}
+
+
+def count_examples(features: Mapping[str, tf.Tensor]) -> tf.Tensor:
+    """Number of examples in a batch, float32 scalar."""
+    if EXAMPLE_WEIGHTS in features:
+        return tf.reduce_sum(features[EXAMPLE_WEIGHTS])
+    return tf.cast(tf.shape(features["input_ids"])[0], tf.float32)
+
+
+def sum_over_examples(
+    values: tf.Tensor, features: Mapping[str, tf.Tensor]
+) -> tf.Tensor:
+    """Sum of a float32 [B] over the examples of a batch."""
+    if EXAMPLE_WEIGHTS in features:
+        values = values * features[EXAMPLE_WEIGHTS]
+    return tf.reduce_sum(values)

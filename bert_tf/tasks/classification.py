@@ -17,7 +17,14 @@ from bert_tf.heads import BertForSequenceClassification
 from bert_tf.records import write_records
 from bert_tf.run_folder import path_in
 from bert_tf.tasks import prediction_files
-from bert_tf.tasks.base import RecordFiles, Split, Task
+from bert_tf.tasks.base import (
+    MODES,
+    RecordFiles,
+    Split,
+    Task,
+    count_examples,
+    sum_over_examples,
+)
 from bert_tf.tasks.classification_data import Example, read_split
 from bert_tf.tasks.classification_features import (
     FeaturizeStats,
@@ -71,6 +78,7 @@ class ClassificationTask(Task):
     """
 
     name = "classification"
+    packed_modes = MODES
     _LOSS = "classification_loss"
 
     def __init__(
@@ -182,11 +190,11 @@ class ClassificationTask(Task):
         return (self._LOSS,)
 
     def loss_weights(self, features):
-        batch = tf.shape(features["input_ids"])[0]
-        return {self._LOSS: tf.cast(batch, tf.float32)}
+        return {self._LOSS: count_examples(features)}
 
     def loss_sums(self, outputs, features):
-        return {self._LOSS: tf.reduce_sum(self._losses(outputs, features))}
+        loss = self._losses(outputs, features)
+        return {self._LOSS: sum_over_examples(loss, features)}
 
     def _losses(self, outputs, features):
         logits = outputs["logits"]

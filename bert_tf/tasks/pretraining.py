@@ -17,7 +17,13 @@ from bert_tf.heads import BertForMaskedLM, BertForPreTraining
 from bert_tf.pretraining_masking import mask_batch
 from bert_tf.pretraining_settings import static_features
 from bert_tf.records import FeatureSpec
-from bert_tf.tasks.base import RecordFiles, Split, Task
+from bert_tf.tasks.base import (
+    RecordFiles,
+    Split,
+    Task,
+    count_examples,
+    sum_over_examples,
+)
 from bert_tf.tasks.pretraining_records import check_files, count_records
 
 MASKED_LM = "masked_lm_loss"
@@ -68,6 +74,14 @@ class PretrainingTask(Task):
     """
 
     name = "pretraining"
+    # Evaluation keeps the original's batches: its lines depend on them.
+    packed_modes = ("train",)
+    prediction_features = (
+        "masked_lm_ids",
+        "masked_lm_positions",
+        "masked_lm_weights",
+    )
+    position_features = ("masked_lm_positions",)
     loss_epsilon: Mapping[str, float] = {MASKED_LM: losses.MASKED_LM_EPSILON}
 
     def __init__(
@@ -164,10 +178,9 @@ class PretrainingTask(Task):
         return (MASKED_LM,)
 
     def loss_weights(self, features):
-        batch = tf.shape(features["input_ids"])[0]
         weights = {MASKED_LM: tf.reduce_sum(features["masked_lm_weights"])}
         if self.use_next_sentence:
-            weights[NEXT_SENTENCE] = tf.cast(batch, tf.float32)
+            weights[NEXT_SENTENCE] = count_examples(features)
         return weights
 
     def loss_sums(self, outputs, features):
@@ -177,12 +190,11 @@ class PretrainingTask(Task):
         weighted = features["masked_lm_weights"] * per_slot
         sums = {MASKED_LM: tf.reduce_sum(weighted)}
         if self.use_next_sentence:
-            sums[NEXT_SENTENCE] = tf.reduce_sum(
-                losses.softmax_cross_entropy(
-                    outputs["next_sentence_logits"],
-                    features["next_sentence_labels"][:, 0],
-                )
+            loss = losses.softmax_cross_entropy(
+                outputs["next_sentence_logits"],
+                features["next_sentence_labels"][:, 0],
             )
+            sums[NEXT_SENTENCE] = sum_over_examples(loss, features)
         return sums
 
     # Evaluation ---------------------------------------------------------

@@ -20,7 +20,14 @@ from bert_tf.config import BertConfig
 from bert_tf.heads import BertForQuestionAnswering
 from bert_tf.records import write_records
 from bert_tf.run_folder import existing, path_in
-from bert_tf.tasks.base import RecordFiles, Split, Task
+from bert_tf.tasks.base import (
+    MODES,
+    RecordFiles,
+    Split,
+    Task,
+    count_examples,
+    sum_over_examples,
+)
 from bert_tf.tasks.squad_answers import (
     QuestionAnswer,
     WindowResult,
@@ -53,6 +60,12 @@ class SquadTask(Task):
     """
 
     name = "squad"
+    packed_modes = MODES
+    position_features = ("start_positions", "end_positions")
+    # The original gives the padding logits too; they are never an answer.
+    token_outputs = dict.fromkeys(
+        ("start_logits", "end_logits"), losses.OUTSIDE_LOGIT
+    )
     _LOSS = "span_loss"
 
     def __init__(
@@ -81,17 +94,20 @@ class SquadTask(Task):
         return (self._LOSS,)
 
     def loss_weights(self, features):
-        batch = tf.shape(features["input_ids"])[0]
-        return {self._LOSS: tf.cast(batch, tf.float32)}
+        return {self._LOSS: count_examples(features)}
 
     def loss_sums(self, outputs, features):
+        """Over all S positions as in the original; in packed rows over the
+        window's own pieces, for there is no padding of its own."""
+        logits = [outputs["start_logits"], outputs["end_logits"]]
+        if "sequence_ids" in features:
+            ids = features["sequence_ids"]
+            places = features["sequence_starts"].shape[1]
+            logits = [losses.logits_by_sequence(x, ids, places) for x in logits]
         loss = losses.span_cross_entropy(
-            outputs["start_logits"],
-            outputs["end_logits"],
-            features["start_positions"],
-            features["end_positions"],
+            *logits, features["start_positions"], features["end_positions"]
         )
-        return {self._LOSS: tf.reduce_sum(loss)}
+        return {self._LOSS: sum_over_examples(loss, features)}
 
     def example_outputs(self, outputs, features):
         return {

@@ -22,7 +22,7 @@ from bert_tf.records import write_records
 from bert_tf.run_folder import path_in
 from bert_tf.tabular import check_file
 from bert_tf.tasks import tagging_predictions
-from bert_tf.tasks.base import RecordFiles, Split, Task
+from bert_tf.tasks.base import MODES, RecordFiles, Split, Task
 from bert_tf.tasks.tagging_data import ColumnLayout, Sentence, read_sentences
 from bert_tf.tasks.tagging_entities import (
     OUTSIDE,
@@ -33,6 +33,7 @@ from bert_tf.tasks.tagging_entities import (
     score_entities,
 )
 from bert_tf.tasks.tagging_features import (
+    NO_LABEL,
     TaggingFeaturizer,
     TaggingStats,
     feature_spec,
@@ -75,6 +76,13 @@ class TaggingTask(Task):
     """
 
     name = "tagging"
+    packed_modes = MODES
+    token_features = ("input_ids", "input_mask", "segment_ids", "label_ids")
+    token_outputs: Mapping[str, float] = {
+        "loss": 0.0,
+        "probabilities": 0.0,
+        "label_ids": NO_LABEL,
+    }
     _LOSS = "tagging_loss"
 
     def __init__(

@@ -1,0 +1,225 @@
+"""Any task on packed rows: several examples in a row, the same results.
+
+Shape letters: B batch of rows, S row length, M sequences in a row, P
+predictions.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from bert_tf.config import BertConfig
+from bert_tf.files import remove
+from bert_tf.records import RecordWriter, record_dataset
+from bert_tf.run_folder import path_in
+from bert_tf.sequence_packing import RowLayout, examples_in_order
+from bert_tf.tasks.base import EXAMPLE_WEIGHTS, RecordFiles, Split, Task
+
+# Examples that are packed with one another. More would not fill the rows
+# better; their features wait in memory, and their results for the rows that
+# come last.
+_CHUNK = 4096
+# A padding row still belongs to somebody's softmax: it has no sequence.
+_ROW_OUTPUTS = ("sequence_starts", "sequence_lengths", "example_numbers")
+
+_logger = logging.getLogger("bert_tf")
+
+
+class PackedTask(Task):
+    """Wraps a task so that its records hold several examples each.
+
+    Modes that the task does not pack (`Task.packed_modes`) stay as they are.
+
+    Args:
+      task: the task of single examples.
+
+    Raises:
+      ValueError: the task cannot be packed.
+    """
+
+    def __init__(self, task: Task):
+        if not task.packed_modes:
+            raise ValueError(
+                f"--pack_sequences: task {task.name} cannot be packed"
+            )
+        self.task = task
+        self.name = task.name
+        self.loss_epsilon = task.loss_epsilon
+
+    def _layout(self, mode: str) -> RowLayout:
+        return RowLayout(
+            self.task.feature_spec(mode),
+            self.task.token_features,
+            self.task.prediction_features,
+            self.task.position_features,
+        )
+
+    def _packs(self, mode: str) -> bool:
+        return mode in self.task.packed_modes
+
+    def create_model(self, config: BertConfig, **kwargs):
+        """The model of the single task: the inputs tell it of the rows."""
+        return self.task.create_model(config, **kwargs)
+
+    def head_shapes(self, config: BertConfig):
+        """As of the single task."""
+        return self.task.head_shapes(config)
+
+    def trained_variables(self, model):
+        """As of the single task."""
+        return self.task.trained_variables(model)
+
+    def description(self) -> dict[str, Any]:
+        """As of the single task: the model does not depend on packing."""
+        return self.task.description()
+
+    # Data ---------------------------------------------------------------
+
+    def feature_spec(self, mode: str):
+        """Features of a packed row; see `RowLayout.row_spec`."""
+        if not self._packs(mode):
+            return self.task.feature_spec(mode)
+        return self._layout(mode).row_spec()
+
+    def complete_features(self, mode, features, first_example):
+        """Nothing to complete in packed rows."""
+        if self._packs(mode):
+            return features
+        return self.task.complete_features(mode, features, first_example)
+
+    def splits(self, mode: str) -> list[Split]:
+        """As of the single task."""
+        return self.task.splits(mode)
+
+    def prepare(self, split: Split, output_dir: str) -> RecordFiles:
+        """Prepares single examples, then packs them."""
+        records = self.task.prepare(split, output_dir)
+        if not self._packs(split.mode):
+            return records
+        layout = self._layout(split.mode)
+        missing = set(layout.predictions) - set(layout.spec.names())
+        if missing:
+            raise ValueError(
+                f"--pack_sequences: the records of {split.name} have no "
+                f"{', '.join(sorted(missing))}; make them with "
+                "--masking=static"
+            )
+        stem = f"{split.mode}{split.suffix}_packed"
+        total = len(records.paths)
+        paths, rows, examples, pieces = [], 0, 0, 0
+        for i, source in enumerate(records.paths):
+            part = f"-{i:05d}-of-{total:05d}" if total > 1 else ""
+            path = path_in(output_dir, f"{stem}.tf_record{part}")
+            with RecordWriter(path) as writer:
+                for chunk in _chunks(source, layout.spec):
+                    pieces += int(chunk["input_mask"].sum())
+                    for row in layout.rows(chunk, examples):
+                        writer.write(self._serialize(split.mode, row))
+                    examples += len(chunk["input_mask"])
+            if writer.count:
+                paths.append(path)
+                rows += writer.count
+            else:
+                remove(path)
+        each = examples / rows
+        _logger.info(
+            "%s: %d examples packed in %d rows, %.2f a row; %.1f%% of the "
+            "pieces are real, %.1f%% before",
+            split.name,
+            examples,
+            rows,
+            each,
+            100 * pieces / (rows * layout.length),
+            100 * pieces / (examples * layout.length),
+        )
+        return RecordFiles(
+            paths,
+            rows,
+            records.num_examples,
+            records.shuffle_buffer,
+            examples_per_record=each,
+        )
+
+    def _serialize(self, mode: str, row) -> bytes:
+        return self.feature_spec(mode).serialize(row)
+
+    # Loss ---------------------------------------------------------------
+
+    def _of_examples(
+        self, features: Mapping[str, tf.Tensor]
+    ) -> dict[str, tf.Tensor]:
+        """Features as the single task knows them, [B * M, ...], with their
+        weights: 1 for an example, 0 for a place that is empty."""
+        layout = self._layout("train")
+        own = {f.name for f in layout.spec}
+        flat = {}
+        for name, value in features.items():
+            if name in own and layout.is_per_sequence(name):
+                value = tf.reshape(value, [-1, *value.shape[2:]])
+            flat[name] = value
+        lengths = tf.reshape(features["sequence_lengths"], [-1])
+        flat[EXAMPLE_WEIGHTS] = tf.cast(lengths > 0, tf.float32)
+        return flat
+
+    @property
+    def loss_terms(self):
+        """As of the single task."""
+        return self.task.loss_terms
+
+    def loss_weights(self, features):
+        """Sums over the examples of all rows."""
+        if "sequence_lengths" in features:
+            features = self._of_examples(features)
+        return self.task.loss_weights(features)
+
+    def loss_sums(self, outputs, features):
+        """Sums over the examples of all rows."""
+        if "sequence_lengths" in features:
+            features = self._of_examples(features)
+        return self.task.loss_sums(outputs, features)
+
+    def example_outputs(self, outputs, features):
+        """[B, M, ...], or [B, S, ...] for `Task.token_outputs`."""
+        if "sequence_lengths" not in features:
+            return self.task.example_outputs(outputs, features)
+        places = features["sequence_lengths"].shape[1]
+        results = {
+            name: value
+            if name in self.task.token_outputs
+            else tf.reshape(value, [-1, places, *value.shape[1:]])
+            for name, value in self.task.example_outputs(
+                outputs, self._of_examples(features)
+            ).items()
+        }
+        return {**results, **{name: features[name] for name in _ROW_OUTPUTS}}
+
+    # Use ----------------------------------------------------------------
+
+    def _unpacked(self, split: Split, batches):
+        if not self._packs(split.mode):
+            return batches
+        return examples_in_order(batches, self.task.token_outputs)
+
+    def compute_metrics(self, results, batch_size):
+        """As of the single task, of results in the order of examples."""
+        return self.task.compute_metrics(results, batch_size)
+
+    def evaluate(self, split, batches, batch_size, output_dir):
+        """As of the single task."""
+        return self.task.evaluate(
+            split, self._unpacked(split, batches), batch_size, output_dir
+        )
+
+    def predict(self, split, batches, output_dir):
+        """As of the single task."""
+        return self.task.predict(
+            split, self._unpacked(split, batches), output_dir
+        )
+
+
+def _chunks(path: str, spec):
+    """Features of so many records at a time, as arrays [n, ...]."""
+    batches = record_dataset([path]).batch(_CHUNK).map(spec.parse)
+    return batches.as_numpy_iterator()
