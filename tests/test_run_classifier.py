@@ -163,6 +163,63 @@ def test_predictions_score_exactly_as_evaluation(files, trained):
         assert str(accuracy_of_predictions(files, trained)) == expected
 
 
+def test_packed_rows_learn_and_score_as_single_ones(files, tmp_path, caplog):
+    caplog.set_level("INFO", logger="bert_tf")
+    run(
+        files,
+        tmp_path,
+        *("--do_train", "--do_eval", "--do_predict", "--pack_sequences"),
+        *("--max_seq_length=16", "--eval_batch_size=5"),
+    )
+    assert "21 examples packed in" in caplog.text
+    assert "an update takes" in caplog.text
+    packed = results(tmp_path)
+    table = np.loadtxt(tmp_path / "test_results.tsv")
+    assert float(packed["eval_accuracy"]) > 0.8
+    accuracy = packed["eval_accuracy"]
+    assert str(accuracy_of_predictions(files, tmp_path)) == accuracy
+    # The same weights, one example in a row.
+    run(
+        files,
+        tmp_path,
+        *("--do_eval", "--do_predict", "--max_seq_length=16"),
+        "--eval_batch_size=5",
+    )
+    single = results(tmp_path)
+    assert single["eval_accuracy"] == accuracy
+    for name in ("loss", "eval_loss"):
+        assert float(packed[name]) == pytest.approx(
+            float(single[name]), abs=1e-5
+        )
+    np.testing.assert_allclose(
+        np.loadtxt(tmp_path / "test_results.tsv"), table, atol=1e-5
+    )
+
+
+def forget(folder, step):
+    """Leaves the folder as a process killed after `step` leaves it."""
+    (folder / "checkpoint").write_text(
+        f'model_checkpoint_path: "model.ckpt-{step}"\n'
+        f'all_model_checkpoint_paths: "model.ckpt-{step}"\n'
+    )
+    for path in folder.glob("model.ckpt-*"):
+        if int(path.name.split("-")[1].split(".")[0]) > step:
+            path.unlink()
+
+
+def test_packed_run_resumes_in_the_same_bits(files, tmp_path):
+    straight, broken = tmp_path / "straight", tmp_path / "broken"
+    arguments = ("--do_train", "--pack_sequences", "--max_seq_length=16")
+    run(files, straight, *arguments, "--save_checkpoints_steps=30")
+    run(files, broken, *arguments, "--save_checkpoints_steps=30")
+    forget(broken, 30)
+    run(files, broken, *arguments)
+    one, two = read_variables(straight), read_variables(broken)
+    assert int(one["global_step"]) > 60
+    for name, value in one.items():
+        np.testing.assert_array_equal(value, two[name], err_msg=name)
+
+
 def test_tensorboard_scalars(trained):
     (path,) = trained.glob("events.out.tfevents.*")
     tags = set()
@@ -199,13 +256,7 @@ def test_resume_ends_in_the_same_bits(files, tmp_path):
     arguments = ("--do_train", "--save_checkpoints_steps=30")
     run(files, straight, *arguments)
     run(files, broken, *arguments)
-    # What a killed process leaves: the state file knows step 60 at last.
-    for name in [*broken.glob("model.ckpt-9*")]:
-        name.unlink()
-    (broken / "checkpoint").write_text(
-        'model_checkpoint_path: "model.ckpt-60"\n'
-        'all_model_checkpoint_paths: "model.ckpt-60"\n'
-    )
+    forget(broken, 60)
     run(files, broken, *arguments)
     one = read_variables(straight)
     two = read_variables(broken)

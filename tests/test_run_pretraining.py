@@ -97,6 +97,45 @@ def read_results(path):
     return dict(line.split(" = ") for line in lines)
 
 
+def test_packed_rows(folder, caplog):
+    caplog.set_level(logging.INFO, "bert_tf")
+    for i in range(2):
+        tiny_records.write_static(folder / f"records-{i}", 15, 24, 3, seed=i)
+    # Short sequences in rows of 24 pieces, as in a second phase.
+    flags = {
+        "max_seq_length": 24,
+        "do_train": True,
+        "do_eval": True,
+        "save_checkpoints_steps": 4,
+        "pack_sequences": True,
+    }
+    out, broken = folder / "out", folder / "broken"
+    scores = run(folder, output_dir=out, **flags)["eval"]
+    assert "train: 30 examples packed in" in caplog.text
+    assert sorted(p.name for p in out.glob("train_packed*")) == [
+        "train_packed.tf_record-00000-of-00002",
+        "train_packed.tf_record-00001-of-00002",
+    ]
+    assert list(read_results(out)) == EVAL_LINES
+    single = run(folder, output_dir=out, **{**flags, "do_train": False})["eval"]
+    assert single == scores
+    run(folder, output_dir=broken, stop_at_step=4, **flags)
+    run(folder, output_dir=broken, **flags)
+    assert_same_bits(out, broken)
+
+
+def test_records_without_masks_cannot_be_packed(folder):
+    tiny_records.write_dynamic(folder / "records-0", 15)
+    tiny_records.write_dynamic(folder / "records-1", 15)
+    with pytest.raises(ValueError, match=r"masked_lm_ids.*--masking=static"):
+        run(
+            folder,
+            output_dir=folder / "out",
+            do_train=True,
+            pack_sequences=True,
+        )
+
+
 def test_train_and_evaluate(folder, caplog):
     caplog.set_level(logging.INFO, "bert_tf")
     out = folder / "out"

@@ -6,6 +6,7 @@ import tensorflow as tf
 from bert_tf.config import BertConfig
 from bert_tf.tasks.classification import ClassificationTask
 from bert_tf.tasks.multiple_choice import MultipleChoiceTask
+from bert_tf.tasks.packed import PackedTask
 from bert_tf.tasks.pretraining import PretrainingTask
 from bert_tf.tasks.squad import SquadTask
 from bert_tf.tasks.squad_settings import SquadSettings
@@ -67,7 +68,7 @@ def features_of(spec, batch):
 
 def good_tasks():
     """The tasks of the runners, without their data."""
-    return {
+    tasks = {
         "pretraining": PretrainingTask(LENGTH, PREDICTIONS),
         "classification": ClassificationTask(["a", "b"], LENGTH),
         "tagging": TaggingTask(["O", "B-X"], LENGTH),
@@ -78,6 +79,11 @@ def good_tasks():
             )
         ),
     }
+    packed = {
+        f"packed_{name}": PackedTask(tasks[name])
+        for name in ("pretraining", "squad")
+    }
+    return {**tasks, **packed}
 
 
 def bad_tasks():

@@ -47,6 +47,7 @@ class PackedTask(Task):
         self.task = task
         self.name = task.name
         self.loss_epsilon = task.loss_epsilon
+        self._packed: dict[tuple[str, ...], RecordFiles] = {}
 
     def _layout(self, mode: str) -> RowLayout:
         return RowLayout(
@@ -98,6 +99,14 @@ class PackedTask(Task):
         records = self.task.prepare(split, output_dir)
         if not self._packs(split.mode):
             return records
+        key = tuple(records.paths)
+        if key not in self._packed:
+            self._packed[key] = self._pack(split, records, output_dir)
+        return self._packed[key]
+
+    def _pack(
+        self, split: Split, records: RecordFiles, output_dir: str
+    ) -> RecordFiles:
         layout = self._layout(split.mode)
         missing = set(layout.predictions) - set(layout.spec.names())
         if missing:
@@ -106,6 +115,7 @@ class PackedTask(Task):
                 f"{', '.join(sorted(missing))}; make them with "
                 "--masking=static"
             )
+        row_spec = layout.row_spec()
         stem = f"{split.mode}{split.suffix}_packed"
         total = len(records.paths)
         paths, rows, examples, pieces = [], 0, 0, 0
@@ -116,13 +126,17 @@ class PackedTask(Task):
                 for chunk in _chunks(source, layout.spec):
                     pieces += int(chunk["input_mask"].sum())
                     for row in layout.rows(chunk, examples):
-                        writer.write(self._serialize(split.mode, row))
+                        writer.write(row_spec.serialize(row))
                     examples += len(chunk["input_mask"])
             if writer.count:
                 paths.append(path)
                 rows += writer.count
             else:
                 remove(path)
+        if not rows:
+            raise ValueError(
+                f"{split.name}: no record in {', '.join(records.paths)}"
+            )
         each = examples / rows
         _logger.info(
             "%s: %d examples packed in %d rows, %.2f a row; %.1f%% of the "
@@ -141,9 +155,6 @@ class PackedTask(Task):
             records.shuffle_buffer,
             examples_per_record=each,
         )
-
-    def _serialize(self, mode: str, row) -> bytes:
-        return self.feature_spec(mode).serialize(row)
 
     # Loss ---------------------------------------------------------------
 
