@@ -20,6 +20,8 @@ from bert_tf.records import Feature, FeatureSpec
 # Places for sequences in a row, one for so many pieces. Every place costs a
 # row of the pooler and the head, little beside the encoder's S rows.
 _PIECES_PER_PLACE = 8
+# Features of a row that say which example lies where.
+PLACES = ("sequence_starts", "sequence_lengths", "example_numbers")
 
 
 def best_fit_rows(
@@ -134,9 +136,7 @@ class RowLayout:
         features += [
             Feature("position_ids", s),
             Feature("sequence_ids", s),
-            Feature("sequence_starts", m),
-            Feature("sequence_lengths", m),
-            Feature("example_numbers", m),
+            *(Feature(name, m) for name in PLACES),
         ]
         return FeatureSpec(features)
 
@@ -236,12 +236,9 @@ def examples_in_order(
     assert not waiting, f"example {expected} is in no row"
 
 
-_PLACE_NAMES = ("sequence_starts", "sequence_lengths", "example_numbers")
-
-
 def _examples(batch, token_outputs):
-    starts, lengths, numbers = (batch[name] for name in _PLACE_NAMES)
-    names = [name for name in batch if name not in _PLACE_NAMES]
+    starts, lengths, numbers = (batch[name] for name in PLACES)
+    names = [name for name in batch if name not in PLACES]
     for row, place in zip(*np.nonzero(lengths), strict=True):
         start, length = starts[row, place], lengths[row, place]
         results = {}

@@ -20,6 +20,7 @@ from bert_tf.checkpoint import (
     read_variables,
 )
 from bert_tf.common_flags import FLAGS
+from bert_tf.train_loop import steps_done
 
 common_flags.define_model_flags()
 common_flags.define_run_flags(("train", "eval"))
@@ -397,6 +398,15 @@ class Command:
         self._process.send_signal(signal.SIGKILL)
         assert self._process.wait() == -signal.SIGKILL
 
+    def kill_after_progress(self, step, seconds):
+        """SIGKILL some time after a checkpoint beyond `step` is whole."""
+        while steps_done(str(self.out)) <= step:
+            assert self._process.poll() is None, self.text()
+            time.sleep(0.01)
+        time.sleep(seconds)
+        self._process.send_signal(signal.SIGKILL)
+        assert self._process.wait() == -signal.SIGKILL, self.text()
+
     def finish(self):
         """Waits for a good end."""
         assert self._process.wait() == 0, self.text()
@@ -421,4 +431,38 @@ def test_killed_and_restarted(repo_dir, folder):
     restarted.finish()
     whole.finish()
     assert "resuming at step" in restarted.text()
+    assert_same_bits(folder / "whole", folder / "killed")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "devices",
+    [
+        {"distribution_strategy": "one_device"},
+        {"distribution_strategy": "mirrored", "num_cpu_devices": 2},
+    ],
+    ids=["one_device", "mirrored"],
+)
+def test_killed_ten_times_at_random(repo_dir, folder, devices):
+    """Each time somewhere else, in a step or in a write."""
+    flags = {
+        "do_train": True,
+        "num_train_steps": 3000,
+        "save_checkpoints_steps": 20,
+        "keep_checkpoint_max": 2,
+        **devices,
+    }
+    whole = Command(repo_dir, folder, "whole", **flags)
+    moments = np.random.default_rng(5).uniform(0, 0.3, 10)
+    reached = []
+    for seconds in moments:
+        killed = Command(repo_dir, folder, "killed", **flags)
+        killed.kill_after_progress(reached[-1] if reached else 0, seconds)
+        reached.append(steps_done(str(folder / "killed")))
+    assert reached[-1] < 3000, reached
+    assert reached == sorted(set(reached)), reached
+    last = Command(repo_dir, folder, "killed", **flags)
+    last.finish()
+    whole.finish()
+    assert f"resuming at step {reached[-1]} of" in last.text()
     assert_same_bits(folder / "whole", folder / "killed")

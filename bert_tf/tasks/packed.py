@@ -14,15 +14,13 @@ from bert_tf.config import BertConfig
 from bert_tf.files import remove
 from bert_tf.records import RecordWriter, record_dataset
 from bert_tf.run_folder import path_in
-from bert_tf.sequence_packing import RowLayout, examples_in_order
+from bert_tf.sequence_packing import PLACES, RowLayout, examples_in_order
 from bert_tf.tasks.base import EXAMPLE_WEIGHTS, RecordFiles, Split, Task
 
 # Examples that are packed with one another. More would not fill the rows
 # better; their features wait in memory, and their results for the rows that
 # come last.
 _CHUNK = 4096
-# A padding row still belongs to somebody's softmax: it has no sequence.
-_ROW_OUTPUTS = ("sequence_starts", "sequence_lengths", "example_numbers")
 
 _logger = logging.getLogger("bert_tf")
 
@@ -204,7 +202,7 @@ class PackedTask(Task):
                 outputs, self._of_examples(features)
             ).items()
         }
-        return {**results, **{name: features[name] for name in _ROW_OUTPUTS}}
+        return {**results, **{name: features[name] for name in PLACES}}
 
     # Use ----------------------------------------------------------------
 
