@@ -7,11 +7,17 @@ data tools never import TensorFlow. A path with a scheme, such as
 
 import contextlib
 import glob as _glob
+import logging
 import os
+import re
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import IO
+
+_log = logging.getLogger("bert_tf")
+
+_UNFINISHED = re.compile(r"\.[0-9a-f]{8}\.tmp\Z")
 
 
 def is_remote(path: str | os.PathLike) -> bool:
@@ -101,6 +107,8 @@ def glob(pattern: str) -> list[str]:
 def expand_patterns(patterns: str, flag: str) -> list[str]:
     """Expands a comma-separated list of glob patterns.
 
+    What a killed process was writing is passed over, with a warning.
+
     Args:
       patterns: for example `"a.txt,shards/*.tf_record"`.
       flag: the flag's name, for the error.
@@ -109,26 +117,72 @@ def expand_patterns(patterns: str, flag: str) -> list[str]:
       The matching paths, each pattern's matches sorted, patterns in order.
 
     Raises:
-      ValueError: one of the patterns matches nothing.
+      ValueError: one of the patterns matches nothing that is finished.
     """
-    paths = []
+    paths, torn = [], []
     for pattern in patterns.split(","):
         pattern = pattern.strip()
         if not pattern:
             continue
         found = glob(pattern)
-        if not found:
-            raise ValueError(f"--{flag}: no file matches {pattern!r}")
-        paths += found
+        finished = [path for path in found if not is_unfinished(path)]
+        torn += [path for path in found if is_unfinished(path)]
+        if not finished:
+            but = f" but {len(found)} unfinished ones" if found else ""
+            raise ValueError(f"--{flag}: no file matches {pattern!r}{but}")
+        paths += finished
+    if torn:
+        _log.warning(
+            "--%s: %d unfinished files passed over, the first: %s",
+            flag,
+            len(torn),
+            torn[0],
+        )
     if not paths:
         raise ValueError(f"--{flag}: no file named, found {patterns!r}")
     return paths
 
 
+def unfinished_name(path: str | os.PathLike) -> str:
+    """A name of one's own to write `path` under until it is complete."""
+    return f"{os.fspath(path)}.{uuid.uuid4().hex[:8]}.tmp"
+
+
+def is_unfinished(path: str) -> bool:
+    """Tells a name that `unfinished_name` gives."""
+    return _UNFINISHED.search(path) is not None
+
+
+def remove_unfinished(paths: Iterable[str]) -> int:
+    """Deletes what killed processes were writing `paths` under.
+
+    Remote folders are left as they are: to list one takes long.
+
+    Returns:
+      The number of files deleted.
+    """
+    torn = [
+        found
+        for path in paths
+        if not is_remote(path)
+        for found in _glob.glob(f"{_glob.escape(path)}.????????.tmp")
+        if is_unfinished(found)
+    ]
+    for path in torn:
+        os.remove(path)
+    if torn:
+        _log.warning(
+            "%d unfinished files of an earlier start deleted, the first: %s",
+            len(torn),
+            torn[0],
+        )
+    return len(torn)
+
+
 @contextlib.contextmanager
 def atomic_write(path: str | os.PathLike, mode: str = "w") -> Iterator[IO]:
     """Opens a temporary file that becomes `path` only when all went well."""
-    temporary = f"{os.fspath(path)}.{uuid.uuid4().hex[:8]}.tmp"
+    temporary = unfinished_name(path)
     try:
         with open_file(temporary, mode) as stream:
             yield stream

@@ -99,6 +99,8 @@ def create_pretraining_data(settings: PretrainingDataSettings) -> Statistics:
     vocab_sha256 = sha256_of(settings.vocab_file)
     for folder in {path.rpartition("/")[0] for path in outputs} - {""}:
         files.make_dirs(folder)
+    if outputs:
+        files.remove_unfinished([*outputs, settings.manifest_path()])
     if settings.mode == "exact":
         statistics, shards = _create_exact(settings, paths)
         hashes = {path: sha256_of(path) for path in paths}

@@ -16,7 +16,6 @@ a killed one goes on from there.
 
 import bisect
 import dataclasses
-import glob
 import hashlib
 import logging
 import os
@@ -153,7 +152,6 @@ class _Streaming:
         settings, workspace = self._settings, self._workspace
         if workspace.prepare(self._fingerprint):
             _log.info("going on with the work found in %s", workspace.path)
-            self._remove_torn_files()
         text_bytes = sum(size for _, size in self._sizes)
         parts = plan_parts(self._sizes, part_bytes(text_bytes))
         arguments = (settings, workspace.path, parts)
@@ -189,13 +187,6 @@ class _Streaming:
             dict(zip(self._paths, hashes, strict=True)),
             workspace.path,
         )
-
-    def _remove_torn_files(self) -> None:
-        """Deletes what a killed start was writing to the output folder."""
-        for path in self._settings.output_paths():
-            if not files.is_remote(path):
-                for torn in glob.glob(f"{glob.escape(path)}.????????.tmp"):
-                    os.remove(torn)
 
     def _do(
         self, pool: TaskPool, method: str, tasks: dict[str, tuple], what: str

@@ -14,7 +14,6 @@ import gzip
 import os
 import re
 import struct
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -281,7 +280,7 @@ class RecordWriter:
         if compression not in (None, "GZIP"):
             raise ValueError(f"compression {compression!r}, expected 'GZIP'")
         self.path = os.fspath(path)
-        self._temporary = f"{self.path}.{uuid.uuid4().hex[:8]}.tmp"
+        self._temporary = files.unfinished_name(self.path)
         self._raw = files.open_file(self._temporary, "wb")
         self._stream = self._raw
         if compression:

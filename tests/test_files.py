@@ -25,6 +25,32 @@ def test_brackets_in_an_existing_name_are_no_pattern(tmp_path):
     assert files.glob(str(path)) == [str(path)]
 
 
+def test_what_a_killed_process_was_writing_is_no_match(tmp_path, caplog):
+    for name in ("a-0", "a-0.0123abcd.tmp", "a-1", "a-1.tmp", "b.0123abcd.tmp"):
+        (tmp_path / name).write_text("")
+    found = files.expand_patterns(f"{tmp_path}/a-*", "input_file")
+    names = [path.rsplit("/", 1)[1] for path in found]
+    assert names == ["a-0", "a-1", "a-1.tmp"]
+    assert "--input_file: 1 unfinished files passed over" in caplog.text
+    assert f"{tmp_path}/a-0.0123abcd.tmp" in caplog.text
+    with pytest.raises(ValueError, match=r"no file matches .*1 unfinished"):
+        files.expand_patterns(f"{tmp_path}/b*", "input_file")
+
+
+def test_unfinished_files_are_told_and_removed(tmp_path):
+    path = str(tmp_path / "part[1]")
+    for name in (path, f"{path}.old_name.tmp", f"{path}.tmp"):
+        open(name, "w").close()
+    torn = [files.unfinished_name(path) for _ in range(2)]
+    assert torn[0] != torn[1] and all(map(files.is_unfinished, torn))
+    for name in torn:
+        open(name, "w").close()
+    assert files.remove_unfinished([path, "ram://elsewhere/x"]) == 2
+    assert files.remove_unfinished([path]) == 0
+    names = sorted(p.name for p in tmp_path.iterdir())
+    assert names == ["part[1]", "part[1].old_name.tmp", "part[1].tmp"]
+
+
 def test_failed_write_leaves_the_old_file(tmp_path):
     path = tmp_path / "f.txt"
     path.write_text("old")

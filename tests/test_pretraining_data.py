@@ -255,6 +255,24 @@ def test_a_failed_start_leaves_the_old_records(folder):
     assert read_all(settings) == before
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_a_start_removes_what_a_killed_one_was_writing(folder, mode, caplog):
+    settings = make_settings(
+        folder, mode=mode, output_file=str(folder / "part@2")
+    )
+    names = ["part-00001-of-00002", "manifest-part.json"]
+    for name in names:
+        (folder / f"{name}.0123abcd.tmp").write_bytes(b"torn")
+    other = folder / "else-00001-of-00002.0123abcd.tmp"
+    other.write_bytes(b"another run's")
+    dry = dataclasses.replace(settings, dry_run=True)
+    create_pretraining_data(dry)
+    assert len(list(folder.glob("*.tmp"))) == 3
+    create_pretraining_data(settings)
+    assert "2 unfinished files of an earlier start deleted" in caplog.text
+    assert list(folder.glob("*.tmp")) == [other]
+
+
 def test_tensorflow_stays_out(folder):
     code = (
         "import sys; from bert_tf.pretraining_data import *; "
