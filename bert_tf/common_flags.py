@@ -13,7 +13,7 @@ from typing import Any
 
 from absl import app, flags, logging
 
-from bert_tf import engine_flags, run_folder
+from bert_tf import engine_flags, files, run_folder
 from bert_tf.config import BertConfig
 from bert_tf.environment import prepare_environment
 from bert_tf.settings import (
@@ -46,13 +46,15 @@ def define_model_flags(max_seq_length: int = 128) -> None:
         flags.DEFINE_string,
         "bert_config_file",
         None,
-        "bert_config.json of the model; by default the one in --output_dir.",
+        "bert_config.json of the model; by default the one in --output_dir, "
+        "else the one beside --init_checkpoint.",
     )
     define(
         flags.DEFINE_string,
         "vocab_file",
         None,
-        "vocab.txt of the model; by default the one in --output_dir.",
+        "vocab.txt of the model; by default the one in --output_dir, else the "
+        "one beside --init_checkpoint.",
     )
     define(
         flags.DEFINE_string,
@@ -224,17 +226,30 @@ def required(name: str) -> Any:
     return value
 
 
+def _checkpoint_folder() -> str | None:
+    """The folder that `--init_checkpoint` names or lies in."""
+    path = FLAGS.init_checkpoint
+    if not path or files.is_dir(path):
+        return path or None
+    return os.path.dirname(path) or "."
+
+
 def _from_folder(flag: str, name: str) -> str:
-    """The flag's path, or that file of the run folder."""
+    """The flag's path, or that file of the run or the checkpoint's folder."""
     value = getattr(FLAGS, flag)
     if value:
         return value
     found = run_folder.existing(required("output_dir"), name)
+    beside = _checkpoint_folder()
+    if found is None and beside is not None:
+        found = run_folder.existing(beside, name)
     if found is None:
+        also = f" or beside --init_checkpoint={FLAGS.init_checkpoint}"
         raise flags.Error(
             f"--{flag} is not given, and there is no {name} in "
-            f"--output_dir={FLAGS.output_dir}"
+            f"--output_dir={FLAGS.output_dir}{also if beside else ''}"
         )
+    logging.info("--%s is not given, taking %s", flag, found)
     return found
 
 
@@ -242,9 +257,19 @@ def model_settings(reads_text: bool = True) -> ModelSettings:
     """Flags -> `ModelSettings`.
 
     What the command line leaves out is taken from the run folder, where an
-    earlier run has stored it.
+    earlier run has stored it. Config and vocabulary, and the casing with the
+    vocabulary, are else those of the folder of `--init_checkpoint`.
     """
-    stored = run_folder.read_run(required("output_dir"))
+    config = _from_folder("bert_config_file", run_folder.CONFIG_FILE)
+    vocab = ""
+    if reads_text:
+        vocab = _from_folder("vocab_file", run_folder.VOCAB_FILE)
+    stored = run_folder.read_run(FLAGS.output_dir)
+    beside = _checkpoint_folder()
+    if beside and vocab == run_folder.path_in(beside, run_folder.VOCAB_FILE):
+        casing = run_folder.read_run(beside).get("do_lower_case")
+        if casing is not None:
+            stored.setdefault("do_lower_case", casing)
 
     def value(name: str) -> Any:
         if not FLAGS[name].present and name in stored:
@@ -252,14 +277,8 @@ def model_settings(reads_text: bool = True) -> ModelSettings:
         return getattr(FLAGS, name)
 
     return ModelSettings(
-        bert_config_file=_from_folder(
-            "bert_config_file", run_folder.CONFIG_FILE
-        ),
-        vocab_file=(
-            _from_folder("vocab_file", run_folder.VOCAB_FILE)
-            if reads_text
-            else ""
-        ),
+        bert_config_file=config,
+        vocab_file=vocab,
         init_checkpoint=FLAGS.init_checkpoint or None,
         do_lower_case=value("do_lower_case") if reads_text else True,
         max_seq_length=value("max_seq_length"),

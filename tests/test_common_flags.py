@@ -72,6 +72,41 @@ def test_nothing_to_fill_in_from(tmp_path):
     parse(f"--output_dir={tmp_path}")
     with pytest.raises(flags.Error, match="--bert_config_file is not given"):
         common_flags.model_settings()
+    parse(f"--output_dir={tmp_path}", f"--init_checkpoint={tmp_path}/x.ckpt")
+    with pytest.raises(flags.Error, match=r"beside --init_checkpoint=.*x.ckpt"):
+        common_flags.model_settings()
+
+
+@pytest.mark.parametrize("start", ["", "/bert_model.ckpt", "/model.index"])
+def test_the_checkpoints_folder_fills_in_what_is_left(tmp_path, caplog, start):
+    """As released, config and vocabulary lie beside the checkpoint."""
+    bert, out = tmp_path / "bert", tmp_path / "out"
+    bert.mkdir()
+    out.mkdir()
+    (bert / "vocab.txt").write_text("")
+    (bert / "bert_config.json").write_text("{}")
+    parse(f"--output_dir={out}", f"--init_checkpoint={bert}{start}")
+    caplog.set_level("INFO", logger="absl")
+    model = common_flags.model_settings()
+    assert model.vocab_file == str(bert / "vocab.txt")
+    assert model.bert_config_file == str(bert / "bert_config.json")
+    assert model.do_lower_case and model.max_seq_length == 128
+    assert f"--vocab_file is not given, taking {bert}/vocab.txt" in caplog.text
+    assert f"taking {bert}/bert_config.json" in caplog.text
+    # A folder that pre-training left knows the casing of its vocabulary.
+    (bert / "run.json").write_text(
+        '{"do_lower_case": false, "max_seq_length": 64}'
+    )
+    model = common_flags.model_settings()
+    assert not model.do_lower_case and model.max_seq_length == 128
+    # What the run folder holds comes first.
+    (out / "bert_config.json").write_text("{}")
+    (out / "vocab.txt").write_text("")
+    model = common_flags.model_settings()
+    assert model.bert_config_file == str(out / "bert_config.json")
+    assert model.vocab_file == str(out / "vocab.txt")
+    assert model.do_lower_case
+    assert not common_flags.model_settings(reads_text=False).vocab_file
 
 
 def test_command_line_is_recorded(tmp_path):
