@@ -30,15 +30,17 @@ def main(argv):
     settings = pretraining_flags.pretraining_data_settings()
     runner = common_flags.FLAGS.runner
     logging.set_verbosity(logging.INFO)
+    from bert_tf import pretraining_data
+
     if runner:
         from bert_tf import pretraining_beam
 
-        pretraining_beam.create_with_beam(settings, runner, options)
+        statistics = pretraining_beam.create_with_beam(
+            settings, runner, options
+        )
     else:
-        from bert_tf import pretraining_data
-
         statistics = pretraining_data.create_pretraining_data(settings)
-        print(pretraining_data.report(settings, statistics))
+    print(pretraining_data.report(settings, statistics))
 
 
 command = functools.partial(common_flags.run_main, main)

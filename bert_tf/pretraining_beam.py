@@ -14,6 +14,7 @@ import functools
 import hashlib
 import importlib.util
 import json
+import logging
 import os
 import pathlib
 import tempfile
@@ -28,12 +29,17 @@ from bert_tf.pretraining_corpus import (
     CorpusBuilder,
     TextRange,
     TextReader,
+    check_encoding,
     count_text,
     part_bytes,
     plan_parts,
     token_dtype,
 )
-from bert_tf.pretraining_data import make_manifest, resolve
+from bert_tf.pretraining_data import (
+    check_statistics,
+    make_manifest,
+    resolve,
+)
 from bert_tf.pretraining_draws import mix
 from bert_tf.pretraining_instances import CorpusParts, InstanceBuilder
 from bert_tf.pretraining_rows import InstanceRows, RowEncoder, row_dtype
@@ -45,6 +51,8 @@ from bert_tf.pretraining_vocabulary import (
     load_tokenizer,
     make_tokenize,
 )
+
+_log = logging.getLogger("bert_tf")
 
 _MIB = 1 << 20
 # Text in a group: a machine holds its tokens.
@@ -63,7 +71,7 @@ STATISTICS = "statistics"
 
 def create_with_beam(
     settings: PretrainingDataSettings, runner: str, options: list[str]
-) -> None:
+) -> Statistics:
     """Runs the pipeline and waits for its end.
 
     Args:
@@ -72,9 +80,13 @@ def create_with_beam(
       runner: name of a Beam runner.
       options: command-line options of the pipeline.
 
+    Returns:
+      Counts of text, instances and masks.
+
     Raises:
-      ValueError: Beam is not installed, no file matches, or the settings are
-        for exact mode.
+      ValueError: Beam is not installed, no file matches, the settings are
+        for exact mode, or the text gives no instance; the empty output is
+        deleted then.
     """
     if importlib.util.find_spec("apache_beam") is None:
         raise ValueError(
@@ -92,12 +104,25 @@ def create_with_beam(
     import apache_beam as beam
     from apache_beam.options.pipeline_options import PipelineOptions
 
-    size = sum(size for _, size in _match(settings.input_file))
-    settings = resolve(settings, size, "streaming")
+    sizes = _match(settings.input_file)
+    settings = resolve(settings, sum(size for _, size in sizes), "streaming")
     with beam.Pipeline(
         runner=runner, options=PipelineOptions(options)
     ) as pipeline:
         build_pipeline(pipeline, settings)
+    with _open(settings.manifest_path(), "rb") as stream:
+        manifest = json.loads(stream.read())
+    statistics = Statistics.from_json(manifest["statistics"])
+    try:
+        check_encoding(statistics)
+        check_statistics(statistics, settings, len(sizes))
+    except ValueError:
+        from apache_beam.io.filesystems import FileSystems
+
+        FileSystems.delete([*settings.output_paths(), settings.manifest_path()])
+        raise
+    _log.info("manifest: %s", settings.manifest_path())
+    return statistics
 
 
 def build_pipeline(pipeline, settings: PretrainingDataSettings) -> None:

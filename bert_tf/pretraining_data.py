@@ -109,11 +109,12 @@ def create_pretraining_data(settings: PretrainingDataSettings) -> Statistics:
         statistics, shards, hashes, work_dir = create_streaming(
             settings, paths, vocab_sha256
         )
-    _warn(statistics, settings)
-    if not statistics.counts["instances"]:
+    try:
+        check_statistics(statistics, settings, len(paths))
+    except ValueError:
         if work_dir is not None:
             shutil.rmtree(work_dir, ignore_errors=True)
-        raise ValueError(_why_nothing(statistics, len(paths)))
+        raise
     if not settings.dry_run:
         manifest = make_manifest(
             settings, statistics, shards, hashes, vocab_sha256
@@ -215,6 +216,24 @@ def _create_exact(
                     writers[number % len(writers)].write(record)
                     number += 1
     return statistics, {writer.path: writer.count for writer in writers}
+
+
+def check_statistics(
+    statistics: Statistics, settings: PretrainingDataSettings, num_files: int
+) -> None:
+    """Warns of what a user should look at, and stops where nothing was made.
+
+    Args:
+      statistics: all counts.
+      settings: resolved.
+      num_files: number of input files, for the error.
+
+    Raises:
+      ValueError: there is no instance.
+    """
+    _warn(statistics, settings)
+    if not statistics.counts["instances"]:
+        raise ValueError(_why_nothing(statistics, num_files))
 
 
 def _warn(statistics: Statistics, settings: PretrainingDataSettings) -> None:

@@ -100,8 +100,63 @@ def test_groups_keep_the_statistics(folder, beam, monkeypatch):
 
 def test_one_file(folder, beam):
     settings = make_settings(folder)
-    create_with_beam(settings, "DirectRunner", ["--direct_num_workers=1"])
-    assert len(read_all(settings)) > 100
+    counts = create_with_beam(
+        settings, "DirectRunner", ["--direct_num_workers=1"]
+    ).counts
+    assert counts["instances"] == len(read_all(settings)) > 100
+    assert counts["documents"] == 60
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"", "--input_file: no instance .* 1 files with 0 lines"),
+        (b"\n \n\n", "--input_file: no instance .* 1 files with 3 lines"),
+        (b"\xe4\n" * 5, "5 of 5 lines are not UTF-8"),
+    ],
+)
+def test_a_corpus_without_text_is_an_error(folder, beam, text, message):
+    (folder / "empty.txt").write_bytes(text)
+    settings = make_settings(
+        folder,
+        input_file=str(folder / "empty.txt"),
+        output_file=str(folder / "out" / "records@2"),
+        encoding_errors="ignore",
+    )
+    with pytest.raises(ValueError, match=message):
+        create_with_beam(settings, "DirectRunner", [])
+    assert not list((folder / "out").iterdir())
+
+
+def test_what_a_user_should_look_at_is_told(folder, beam, caplog):
+    for number in range(1, 3):
+        (folder / f"text{number}.txt").unlink()
+    text = make_text(20).replace("\n\n", "\n").encode()
+    (folder / "text0.txt").write_bytes(text + b"x \xff y\n" * 2)
+    settings = make_settings(folder, encoding_errors="ignore")
+    create_with_beam(settings, "DirectRunner", [])
+    assert "2 lines with bytes that are not UTF-8, the first" in caplog.text
+    assert "there is one document only" in caplog.text
+
+
+def test_the_script_prints_the_statistics(folder, beam, monkeypatch, capsys):
+    from absl import flags
+    from absl.testing import flagsaver
+
+    import create_pretraining_data as script
+
+    arguments = [
+        "create_pretraining_data.py",
+        f"--input_file={folder}/text0.txt",
+        f"--vocab_file={folder}/vocab.txt",
+        f"--output_file={folder}/records",
+        "--runner=DirectRunner",
+    ]
+    monkeypatch.setattr(sys, "argv", arguments)
+    with flagsaver.flagsaver():
+        script.main(flags.FLAGS(arguments))
+    found = capsys.readouterr().out
+    assert "documents              20 " in found and "masked tokens" in found
 
 
 def test_no_file_matches(folder, beam):
