@@ -15,7 +15,7 @@ _logger = logging.getLogger("bert_tf")
 
 
 class DataPosition:
-    """Counts the examples that have been taken from the present data.
+    """Counts the records that have been taken from the present data.
 
     The step alone does not tell: a folder's training may go on with other
     data, as in a second phase with longer sequences, or with another batch
@@ -25,7 +25,7 @@ class DataPosition:
       paths: record files, in order; known again by name and size.
       seed: of the order.
       shuffle_buffer: of the order.
-      batch_size: examples taken at each step from now on.
+      batch_size: records taken at each step from now on.
     """
 
     def __init__(

@@ -91,8 +91,8 @@ class BertForPreTraining(BertBase):
 
     Beside the encoder's outputs: `masked_lm_logits` [B, P, V] for the input
     `masked_lm_positions` [B, P], or [B, S, V] when that is left out, and
-    `next_sentence_logits` [B, 2] (class 1 = random), which have a row for
-    each row of `pooled_output`.
+    `next_sentence_logits` [B, 2] (class 1 = random); [B * M, 2] for packed
+    rows.
     """
 
     has_masked_lm = True
@@ -192,6 +192,8 @@ class _RootHead(BertBase):
 
 class BertForSequenceClassification(_RootHead):
     """Linear on the pooled output: adds `logits` [B, L].
+
+    With packed rows they are [B * M, L].
 
     Args:
       config: the architecture.

@@ -9,6 +9,7 @@ import tensorflow as tf
 # Added to the sum of the masked-LM weights (google-research/bert,
 # run_pretraining.py), so that a batch without predictions has loss 0.
 MASKED_LM_EPSILON = 1e-5
+# For positions that cannot be chosen: a softmax gives them 0.
 OUTSIDE_LOGIT = -1e4
 
 

@@ -127,7 +127,8 @@ class BertEncoder(keras.layers.Layer):
 
         Args:
           inputs: int32 tensors [B, S] under `input_ids` and, optional,
-            `input_mask`, `segment_ids`, `position_ids`, `sequence_ids`.
+            `input_mask`, `segment_ids`, `position_ids`, `sequence_ids`; and
+            `sequence_starts` [B, M], the offsets of packed sequences.
           seeds: int32 [sites, 2], one for each dropout; None switches all
             dropout off.
           return_attention_probs: adds the list of [B, N, S, S].
@@ -183,6 +184,7 @@ class BertEncoder(keras.layers.Layer):
 
 
 def _first_tokens(hidden: tf.Tensor, starts: tf.Tensor | None) -> tf.Tensor:
+    """[B, S, D] -> [B, D], or [B * M, D] for starts [B, M]."""
     if starts is None:
         return hidden[:, 0, :]
     return gather_positions(hidden, starts)

@@ -58,6 +58,9 @@ def check_batches(run: RunSettings, strategy: tf.distribute.Strategy) -> None:
             continue
         flag = f"{mode}_batch_size"
         size = getattr(run, flag)
+        if mode == "train" and run.pack_sequences:
+            # Its rows are made to fit, once it is known how many they are.
+            continue
         each = check_batch_size(flag, size, replicas)
         _logger.info(
             "--%s=%d: %d on each of %d replica(s)", flag, size, each, replicas

@@ -27,7 +27,7 @@ from bert_tf.run_checks import check_batches, check_folder, check_model
 from bert_tf.settings import DeviceSettings, ModelSettings, RunSettings
 from bert_tf.tasks.base import RecordFiles, Split, Task
 from bert_tf.tasks.packed import PackedTask
-from bert_tf.watch import BEST_FOLDER
+from bert_tf.watch import BEST_FOLDER, check_metric
 
 # Keras's names: variables stay float32.
 _POLICIES = {
@@ -35,6 +35,9 @@ _POLICIES = {
     "bfloat16": "mixed_bfloat16",
     "float16": "mixed_float16",
 }
+
+# Packed batches further off than this share are warned of.
+_NEAR = 0.25
 
 _logger = logging.getLogger("bert_tf")
 
@@ -75,11 +78,16 @@ class Run:
         self.strategy = strategy or create_strategy(devices)
         check_folder(task, config, model, run, self.record())
         check_batches(run, self.strategy)
+        check_metric(run, self.task.score_names)
         self._is_chief = is_chief(self.strategy)
         # What all workers write alike goes to the folder only once.
         self._results_folder = self.folder
         if not self._is_chief:
-            self._results_folder = tempfile.mkdtemp(prefix="bert_tf_worker_")
+            # Goes with the process, or earlier with this object.
+            self._temporary = tempfile.TemporaryDirectory(
+                prefix="bert_tf_worker_"
+            )
+            self._results_folder = self._temporary.name
         self._one_hot = devices.on_tpu
         self._evaluator = None
         self._records: dict[str, list[tuple[Split, RecordFiles]]] = {}
@@ -165,16 +173,19 @@ class Run:
     def train(self) -> None:
         """Trains up to the last step; goes on from the folder's checkpoint."""
         ((_, records),) = self._records["train"]
-        self.settings = self._with_train_steps(records)
-        steps = self.settings.num_train_steps
+        rows = self._batch_records(records)
+        settings = self.settings = self.settings.with_train_steps(
+            records.records_per_epoch, rows
+        )
+        steps = settings.num_train_steps
         _logger.info(
             "%s, %d steps, %d of them warm-up",
             records.describe(),
             steps,
-            self.settings.num_warmup_steps,
+            settings.num_warmup_steps,
         )
         done = train_loop.steps_done(self.folder)
-        last = self.settings.last_step
+        last = settings.last_step
         if done >= last:
             _logger.warning(
                 "skipping training: --output_dir=%s is at step %d already, "
@@ -192,7 +203,7 @@ class Run:
             model=self.build_model(),
             strategy=self.strategy,
             records=records,
-            settings=self.settings,
+            settings=dataclasses.replace(settings, train_batch_size=rows),
             init_checkpoint=self.model_settings.init_checkpoint,
             evaluate=self._evaluate_now if self.settings.eval_every else None,
         )
@@ -201,25 +212,29 @@ class Run:
         if self.settings.best_metric and best["step"] is not None:
             self._take_best(best)
 
-    def _with_train_steps(self, records: RecordFiles) -> RunSettings:
-        """Settings with the steps, and with a batch size in records."""
+    def _batch_records(self, records: RecordFiles) -> int:
+        """Records of a batch: rows of about --train_batch_size examples."""
         settings = self.settings
-        rows = records.records_of(
-            settings.train_batch_size,
+        wanted = settings.train_batch_size
+        parts = (
             self.strategy.num_replicas_in_sync
-            * settings.gradient_accumulation_steps,
+            * settings.gradient_accumulation_steps
         )
+        rows = records.records_of(wanted, parts)
+        if records.num_packed is None:
+            return wanted
         each = rows * records.examples_per_record
-        if settings.pack_sequences:
-            _logger.info(
-                "--pack_sequences: an update takes %d rows, %.1f examples on "
-                "average (--train_batch_size=%d)",
-                rows,
-                each,
-                settings.train_batch_size,
-            )
-        settings = settings.with_train_steps(records.num_examples, each)
-        return dataclasses.replace(settings, train_batch_size=rows)
+        is_near = abs(each - wanted) <= _NEAR * wanted
+        _logger.log(
+            logging.INFO if is_near else logging.WARNING,
+            "--pack_sequences: an update takes %d rows, %.1f examples on "
+            "average%s (--train_batch_size=%d)",
+            rows,
+            each,
+            "" if is_near else f", for rows come in multiples of {parts}",
+            wanted,
+        )
+        return rows
 
     def _write_run(self, folder: str) -> None:
         run_folder.write_run(
@@ -303,7 +318,8 @@ class Run:
             path = run_folder.path_in(
                 self._results_folder, f"eval_results{split.suffix}.txt"
             )
-            write_eval_results(path, found)
+            names = self.task.result_names or tuple(found)
+            write_eval_results(path, {name: found[name] for name in names})
             _logger.info("%s (%s)", split.name, path)
             for name in sorted(found):
                 _logger.info("  %s = %s", name, found[name])

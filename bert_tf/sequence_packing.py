@@ -17,11 +17,12 @@ import numpy as np
 
 from bert_tf.records import Feature, FeatureSpec
 
-# Places for sequences in a row, one for so many pieces. Every place costs a
-# row of the pooler and the head, little beside the encoder's S rows.
-_PIECES_PER_PLACE = 8
+# M is one for so many pieces. Each costs a row of the pooler and the head,
+# little beside the encoder's S rows.
+_PIECES_PER_SEQUENCE = 8
+_EXAMPLES_AT_ONCE = 64
 # Features of a row that say which example lies where.
-PLACES = ("sequence_starts", "sequence_lengths", "example_numbers")
+PACKING_FEATURES = ("sequence_starts", "sequence_lengths", "example_numbers")
 
 
 def best_fit_rows(
@@ -79,14 +80,13 @@ class RowLayout:
 
     Features of `tokens` are laid end to end; those of `predictions` too, the
     ones without weight left out, the last of them being the weight; all
-    others get an axis of M places. Values of `positions` move with their
-    sequence.
+    others get an axis M. Values of `positions` move with their sequence.
 
     Attributes:
       spec: features of one sequence.
       tokens: names of features [S]; `input_mask` is one of them.
       predictions: names of features [P], the weight last.
-      positions: names of features that hold places in the sequence.
+      positions: names of features that hold offsets into the sequence.
     """
 
     spec: FeatureSpec
@@ -103,9 +103,9 @@ class RowLayout:
         return self._feature("input_mask").size
 
     @property
-    def places(self) -> int:
+    def max_sequences(self) -> int:
         """M."""
-        return max(1, self.length // _PIECES_PER_PLACE)
+        return max(1, self.length // _PIECES_PER_SEQUENCE)
 
     @property
     def num_predictions(self) -> int:
@@ -115,7 +115,7 @@ class RowLayout:
         return self._feature(self.predictions[-1]).size
 
     def is_per_sequence(self, name: str) -> bool:
-        """Whether a feature has an axis of places in a row."""
+        """Whether a feature has an axis M in a row."""
         return name not in self.tokens + self.predictions
 
     def row_spec(self) -> FeatureSpec:
@@ -124,19 +124,19 @@ class RowLayout:
         Beside those of the sequences: `position_ids` and `sequence_ids` [S],
         the latter 1 on the first sequence and 0 on padding; `sequence_starts`
         and `sequence_lengths` [M], and `example_numbers` [M], counted over
-        the whole file. Places without a sequence have length 0.
+        all files. Where there is no sequence the length is 0.
         """
         features = [
-            Feature(f.name, (self.places, *f.shape), f.dtype, f.padding)
+            Feature(f.name, (self.max_sequences, *f.shape), f.dtype, f.padding)
             if self.is_per_sequence(f.name)
             else f
             for f in self.spec
         ]
-        s, m = (self.length,), (self.places,)
+        s, m = (self.length,), (self.max_sequences,)
         features += [
             Feature("position_ids", s),
             Feature("sequence_ids", s),
-            *(Feature(name, m) for name in PLACES),
+            *(Feature(name, m) for name in PACKING_FEATURES),
         ]
         return FeatureSpec(features)
 
@@ -147,19 +147,31 @@ class RowLayout:
 
         Args:
           chunk: for each feature of `spec` an array [n, *shape].
-          first_number: number of the chunk's first example in its file.
+          first_number: number of the chunk's first example.
 
         Yields:
-          Features of `row_spec`, flat.
+          Features of `row_spec`, flat; rows in the order of their first
+          examples.
+
+        Raises:
+          ValueError: `input_mask` is not ones followed by zeros.
         """
-        lengths = chunk["input_mask"].sum(axis=1)
+        mask = chunk["input_mask"]
+        lengths = mask.sum(axis=1)
+        expected = np.arange(self.length) < lengths[:, np.newaxis]
+        broken = np.flatnonzero((mask != expected).any(axis=1) | (lengths < 1))
+        if len(broken):
+            raise ValueError(
+                f"example {first_number + broken[0]}: the input_mask is not "
+                "ones followed by zeros, as packing needs it"
+            )
         counts = np.zeros_like(lengths)
         if self.predictions:
             counts = (chunk[self.predictions[-1]] > 0).sum(axis=1)
         sizes = list(zip(lengths.tolist(), counts.tolist(), strict=True))
         room = (self.length, self.num_predictions)
         row_spec = self.row_spec()
-        for members in best_fit_rows(sizes, room, self.places):
+        for members in sorted(best_fit_rows(sizes, room, self.max_sequences)):
             row = {
                 f.name: np.full(
                     f.shape,
@@ -206,47 +218,71 @@ class RowLayout:
 def examples_in_order(
     batches: Iterable[Mapping[str, np.ndarray]],
     token_outputs: Mapping[str, float],
+    num_examples: int,
 ) -> Iterator[dict[str, np.ndarray]]:
     """Takes the results of rows apart, in the order of the examples.
 
     Args:
       batches: results [R, M, ...] of each sequence, or [R, S, ...] of each
-        piece for the names in `token_outputs`; with `sequence_starts`,
-        `sequence_lengths` and `example_numbers` [R, M].
+        piece for the names in `token_outputs`; with `PACKING_FEATURES`
+        [R, M].
       token_outputs: name -> value of the pieces beyond a sequence's end.
+      num_examples: how many there must be.
 
     Yields:
       Results [n, ...] or [n, S, ...], as those of unpacked examples, each
-      example once and in order.
+      example once and in order; n is at most 64.
     """
     waiting: dict[int, dict[str, np.ndarray]] = {}
     expected = 0
+    length = 0
     for batch in batches:
-        for number, results in _examples(batch, token_outputs):
-            waiting[number] = results
-        ready = []
+        for name in token_outputs:
+            length = batch[name].shape[1]
+        waiting.update(_examples(batch, token_outputs))
         while expected in waiting:
-            ready.append(waiting.pop(expected))
-            expected += 1
-        if ready:
+            ready = []
+            while expected in waiting and len(ready) < _EXAMPLES_AT_ONCE:
+                ready.append(waiting.pop(expected))
+                expected += 1
             yield {
-                name: np.stack([results[name] for results in ready])
+                name: _stack(
+                    [results[name] for results in ready],
+                    token_outputs.get(name),
+                    length,
+                )
                 for name in ready[0]
             }
-    assert not waiting, f"example {expected} is in no row"
+    assert not waiting and expected == num_examples, (
+        f"example {expected} of {num_examples} is in no row"
+    )
+
+
+def _stack(values: list[np.ndarray], fill: float | None, length: int):
+    """[n, ...] of sequences, or [n, S, ...] of pieces padded with `fill`."""
+    if fill is None:
+        return np.stack(values)
+    first = values[0]
+    out = np.full((len(values), length, *first.shape[1:]), fill, first.dtype)
+    for row, value in zip(out, values, strict=True):
+        row[: len(value)] = value
+    return out
 
 
 def _examples(batch, token_outputs):
-    starts, lengths, numbers = (batch[name] for name in PLACES)
-    names = [name for name in batch if name not in PLACES]
+    starts, lengths, numbers = (batch[name] for name in PACKING_FEATURES)
+    names = [name for name in batch if name not in PACKING_FEATURES]
     for row, place in zip(*np.nonzero(lengths), strict=True):
-        start, length = starts[row, place], lengths[row, place]
-        results = {}
-        for name in names:
-            if name in token_outputs:
-                value = np.full_like(batch[name][row], token_outputs[name])
-                value[:length] = batch[name][row, start : start + length]
-            else:
-                value = batch[name][row, place]
-            results[name] = value
-        yield int(numbers[row, place]), results
+        pieces = slice(
+            starts[row, place], starts[row, place] + lengths[row, place]
+        )
+        # Copies: a view would hold the whole batch.
+        yield (
+            int(numbers[row, place]),
+            {
+                name: batch[name][row, pieces].copy()
+                if name in token_outputs
+                else batch[name][row, place].copy()
+                for name in names
+            },
+        )

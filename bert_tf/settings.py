@@ -161,31 +161,32 @@ class RunSettings:
         return min(self.stop_at_step, self.num_train_steps)
 
     def with_train_steps(
-        self, num_examples: int | None, examples_per_step: float | None = None
+        self, num_records: float | None, batch_records: int | None = None
     ) -> "RunSettings":
         """Fills in steps and warm-up of a fine-tuning run.
 
-        N = int(num_examples / train_batch_size * num_train_epochs) and
+        N = int(num_records / batch_records * num_train_epochs) and
         W = int(N * warmup_proportion), as in the original.
 
         Args:
-          num_examples: may be None where the steps are given.
-          examples_per_step: in place of the batch size.
+          num_records: those of an epoch; may be None where the steps are
+            given.
+          batch_records: those of a batch; `train_batch_size` by default.
 
         Raises:
           ValueError: there would be no step at all.
         """
         steps = self.num_train_steps
+        each = batch_records or self.train_batch_size
         if steps is None:
-            steps = int(
-                num_examples
-                / (examples_per_step or self.train_batch_size)
-                * self.num_train_epochs
-            )
+            steps = int(num_records / each * self.num_train_epochs)
         if steps < 1:
+            flag = f"--train_batch_size {self.train_batch_size}"
+            what = f"{num_records} examples / {flag}"
+            if self.pack_sequences:
+                what = f"{num_records:g} rows / {each} in a batch ({flag})"
             raise ValueError(
-                f"0 steps: {num_examples} examples / --train_batch_size "
-                f"{self.train_batch_size} * --num_train_epochs "
+                f"0 steps: {what} * --num_train_epochs "
                 f"{self.num_train_epochs} is below one; raise the epochs or "
                 "lower the batch size"
             )

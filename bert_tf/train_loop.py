@@ -224,22 +224,32 @@ class TrainingRun:
                 self._split_further(error)
 
     def _split_further(self, error) -> None:
-        """Halves the micro-batch after the memory has run out."""
+        """Makes smaller micro-batches after the memory has run out."""
+        settings, what = self.settings, "examples"
+        if self.records.num_packed is not None:
+            what = "rows"
         replicas = self.strategy.num_replicas_in_sync
-        each = self.settings.train_batch_size // replicas // self.accumulation
-        if not self.settings.auto_batch or each % 2:
+        each = settings.train_batch_size // replicas // self.accumulation
+        if not settings.auto_batch or each == 1:
+            advice = (
+                "--recompute"
+                if settings.auto_batch
+                else ("--auto_batch or --recompute")
+            )
             raise ValueError(
-                f"out of memory with {each} examples at a time on a device: "
+                f"out of memory with {each} {what} at a time on a device: "
                 "lower --train_batch_size or --max_seq_length, raise "
-                "--gradient_accumulation_steps, or give --auto_batch or "
-                f"--recompute. TensorFlow says: {error.message[:300]}"
+                f"--gradient_accumulation_steps, or give {advice}. "
+                f"TensorFlow says: {error.message[:300]}"
             ) from error
-        self.accumulation *= 2
+        divisor = next(d for d in range(2, each + 1) if each % d == 0)
+        self.accumulation *= divisor
         _logger.warning(
-            "out of memory with %d examples at a time on a device: going on "
+            "out of memory with %d %s at a time on a device: going on "
             "with %d, in %d micro-batches; the updates stay the same",
             each,
-            each // 2,
+            what,
+            each // divisor,
             self.accumulation,
         )
 

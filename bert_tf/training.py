@@ -2,7 +2,7 @@
 
 One update, written down:
 
-1. A global batch of `train_batch_size` examples is divided evenly over the
+1. A global batch of `train_batch_size` records is divided evenly over the
    replicas; each divides its share into `gradient_accumulation_steps`
    micro-batches that are computed one after the other.
 2. A loss term is a sum over examples divided by a weight. The weights are

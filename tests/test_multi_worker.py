@@ -14,7 +14,7 @@ from bert_tf.config import BertConfig
 from bert_tf.records import write_records
 from bert_tf.tasks.pretraining import PretrainingTask
 
-LENGTH, PREDICTIONS, VOCAB, STEPS = 12, 3, 60, 20
+LENGTH, LONGEST, PREDICTIONS, VOCAB, STEPS = 24, 12, 4, 60, 20
 
 
 @pytest.fixture(scope="module")
@@ -35,11 +35,11 @@ def files(tmp_path_factory):
     rows = [
         {
             "input_ids": rng.integers(5, VOCAB, LENGTH),
-            "input_mask": np.arange(LENGTH) < rng.integers(4, LENGTH + 1),
+            "input_mask": np.arange(LENGTH) < rng.integers(4, LONGEST + 1),
             "segment_ids": rng.integers(0, 2, LENGTH),
             "masked_lm_positions": rng.integers(0, 4, PREDICTIONS),
             "masked_lm_ids": rng.integers(5, VOCAB, PREDICTIONS),
-            "masked_lm_weights": rng.integers(0, 2, PREDICTIONS) * 1.0,
+            "masked_lm_weights": np.arange(PREDICTIONS) < rng.integers(1, 3),
             "next_sentence_labels": rng.integers(0, 2, 1),
         }
         for _ in range(53)
@@ -88,18 +88,32 @@ def start(repo, files, name, *arguments, tf_config=None):
     )
 
 
-@pytest.fixture(scope="module")
-def runs(repo_dir, files):
+@pytest.fixture(scope="module", params=["single", "packed"])
+def runs(repo_dir, files, request):
+    """Folders of the same run on all strategies, in a folder of their own."""
+    group = request.param
+    (files / group).mkdir()
+    flags = []
+    if group == "packed":
+        flags = ["--pack_sequences", "--train_batch_size=9"]
     workers = [f"127.0.0.1:{port}" for port in free_ports(2)]
     processes = [
-        start(repo_dir, files, "one"),
-        start(repo_dir, files, "mirrored", "--num_cpu_devices=2"),
+        start(repo_dir, files, f"{group}/one", *flags),
+        start(
+            repo_dir,
+            files,
+            f"{group}/mirrored",
+            "--num_cpu_devices=2",
+            "--gradient_accumulation_steps=2",
+            *flags,
+        ),
         *(
             start(
                 repo_dir,
                 files,
-                "workers",
+                f"{group}/workers",
                 "--distribution_strategy=multi_worker",
+                *flags,
                 tf_config={
                     "cluster": {"worker": workers},
                     "task": {"type": "worker", "index": index},
@@ -111,7 +125,9 @@ def runs(repo_dir, files):
     for process in processes:
         _, errors = process.communicate(timeout=900)
         assert process.returncode == 0, errors[-3000:]
-    return files
+        # One batch size in rows, or there is nothing to compare.
+        assert ("an update takes 4 rows" in errors) == (group == "packed")
+    return files / group
 
 
 @pytest.mark.parametrize("name", ["mirrored", "workers"])

@@ -1,14 +1,17 @@
 """Every task on packed rows computes what it computes on single ones."""
 
 import dataclasses
+import os
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from bert_tf import losses
 from bert_tf.config import BertConfig
 from bert_tf.records import record_dataset, write_records
 from bert_tf.sequence_packing import examples_in_order
+from bert_tf.settings import RunSettings
 from bert_tf.tasks.base import RecordFiles, Split
 from bert_tf.tasks.classification import ClassificationTask
 from bert_tf.tasks.multiple_choice import MultipleChoiceTask
@@ -18,7 +21,7 @@ from bert_tf.tasks.squad import SquadTask
 from bert_tf.tasks.squad_settings import SquadSettings
 from bert_tf.tasks.tagging import TaggingTask
 
-LENGTH, VOCAB, PLACES, COUNT = 64, 60, 10, 37
+LENGTH, VOCAB, PREDICTIONS, COUNT = 64, 60, 10, 37
 CONFIG = BertConfig(
     VOCAB,
     hidden_size=32,
@@ -41,7 +44,7 @@ TASKS = {
     "squad": lambda: SquadTask(
         SquadSettings(max_seq_length=LENGTH, max_query_length=20)
     ),
-    "pretraining": lambda: PretrainingTask(LENGTH, PLACES),
+    "pretraining": lambda: PretrainingTask(LENGTH, PREDICTIONS),
 }
 
 
@@ -69,11 +72,11 @@ def examples(task, rng):
                 value[:] = 1000 + number
             elif name == "masked_lm_weights":
                 used = max(1, round(0.15 * length))
-                values[name] = np.arange(PLACES) < used
+                values[name] = np.arange(PREDICTIONS) < used
             elif name == "masked_lm_positions":
-                value[:] = rng.integers(1, length - 1, PLACES)
+                value[:] = rng.integers(1, length - 1, PREDICTIONS)
             elif name == "masked_lm_ids":
-                value[:] = rng.integers(1, VOCAB, PLACES)
+                value[:] = rng.integers(1, VOCAB, PREDICTIONS)
         yield values
 
 
@@ -163,7 +166,7 @@ def test_results_in_the_order_of_the_examples(pair):
         {name: x[part] for name, x in batch.items()}
         for part in (slice(0, 4), slice(4, None))
     ]
-    found = list(examples_in_order(halves, task.token_outputs))
+    found = list(examples_in_order(halves, task.token_outputs, COUNT))
     assert set(found[0]) == set(expected)
     is_piece = features["input_mask"].numpy() == 1
     for name, value in expected.items():
@@ -177,7 +180,7 @@ def test_results_in_the_order_of_the_examples(pair):
 
 
 def test_pretraining_evaluates_single_examples():
-    packed = PackedTask(PretrainingTask(LENGTH, PLACES))
+    packed = PackedTask(PretrainingTask(LENGTH, PREDICTIONS))
     assert packed.feature_spec("eval").names() == (
         packed.task.feature_spec("eval").names()
     )
@@ -190,9 +193,86 @@ def test_a_task_that_cannot_be_packed():
 
 
 def test_batches_count_examples():
-    records = RecordFiles(["x"], 100, 470, examples_per_record=4.7)
+    records = RecordFiles(["x"], 100, 470, num_packed=470)
     assert records.records_of(32) == 7
     assert records.records_of(32, multiple=4) == 8
     assert records.records_of(1, multiple=2) == 2
-    single = dataclasses.replace(records, examples_per_record=1.0)
+    single = dataclasses.replace(records, num_packed=None)
     assert single.records_of(32, multiple=4) == 32
+
+
+@pytest.mark.parametrize(
+    ("examples", "rows", "batch_size", "epochs", "steps"),
+    [(44, 9, 16, 1, 3), (78, 15, 16, 3, 15), (470, 100, 32, 2, 28)],
+)
+def test_an_epoch_is_whole(examples, rows, batch_size, epochs, steps):
+    records = RecordFiles(["x"], rows, examples, num_packed=examples)
+    settings = RunSettings(
+        "out",
+        do_train=True,
+        train_batch_size=batch_size,
+        num_train_epochs=epochs,
+        pack_sequences=True,
+    )
+    found = settings.with_train_steps(
+        records.records_per_epoch, records.records_of(batch_size)
+    )
+    assert found.num_train_steps == steps
+
+
+def test_no_step_is_told_in_rows():
+    settings = RunSettings("out", do_train=True, pack_sequences=True)
+    with pytest.raises(ValueError, match=r"0 steps: 2 rows / 8 in a batch"):
+        settings.with_train_steps(2.0, 8)
+
+
+def test_squad_without_the_padding_it_was_never_told_of():
+    settings = SquadSettings(
+        max_seq_length=LENGTH, max_query_length=20, pack_sequences=True
+    )
+    features = {
+        "unique_ids": tf.constant([1]),
+        "input_mask": tf.cast(tf.range(LENGTH) < 9, tf.int32)[tf.newaxis],
+    }
+    outputs = {
+        name: tf.ones([1, LENGTH]) for name in ("start_logits", "end_logits")
+    }
+    found = SquadTask(settings).example_outputs(outputs, features)
+    assert found["start_logits"][0, 8] == 1
+    assert found["end_logits"][0, 9] == losses.OUTSIDE_LOGIT
+
+
+def test_rows_are_packed_again_only_when_records_change(tmp_path):
+    task = TASKS["pretraining"]()
+    path = str(tmp_path / "single.tf_record")
+
+    def write(seed):
+        rng = np.random.default_rng(seed)
+        write_records(path, task.feature_spec("train"), examples(task, rng))
+
+    def prepare():
+        packed = PackedTask(task)
+        return packed.prepare(Split("train", "train"), str(tmp_path))
+
+    write(1)
+    task.prepare = lambda split, folder: RecordFiles([path], None, None, 10)
+    first = prepare()
+    assert first.describe() == f"{COUNT} examples in {first.num_records} rows"
+    written = os.stat(first.paths[0]).st_mtime_ns
+    assert prepare() == first
+    assert os.stat(first.paths[0]).st_mtime_ns == written
+    write(2)
+    prepare()
+    assert os.stat(first.paths[0]).st_mtime_ns > written
+
+
+def test_a_mask_with_a_hole_is_refused(tmp_path):
+    task = TASKS["classification"]()
+    path = str(tmp_path / "single.tf_record")
+    rows = list(examples(task, np.random.default_rng(1)))
+    rows[3]["input_mask"][0] = 0
+    write_records(path, task.feature_spec("train"), rows)
+    task.prepare = lambda split, folder: RecordFiles([path], COUNT, COUNT)
+    with pytest.raises(ValueError, match=r"single.tf_record: example 3: the"):
+        PackedTask(task).prepare(Split("train", "train"), str(tmp_path))
+    assert not list(tmp_path.glob("train_packed*"))

@@ -105,6 +105,40 @@ def scores_of(folder):
     return {k: float(v) for k, v in (line.split(" = ") for line in lines)}
 
 
+def test_packed_windows_from_training_to_answers(
+    run_squad, model_flags, tmp_path, caplog
+):
+    data = write_squad(tmp_path / "squad.json", version_2=True)
+    folder = model_flags["output_dir"]
+    flags = {**model_flags, "max_seq_length": 64, "predict_file": data}
+    with caplog.at_level(logging.INFO):
+        run_squad(
+            *("--do_train", "--do_eval", "--do_predict", "--pack_sequences"),
+            "--version_2_with_negative",
+            **flags,
+            train_file=data,
+            num_train_epochs=100,
+            train_batch_size=16,
+            learning_rate=1e-3,
+        )
+    assert "16 examples packed in 6 rows" in caplog.text
+    scores = scores_of(folder)
+    assert scores["best_f1"] > 90
+    answers = load(folder / "predictions.json")
+    best = load(folder / "nbest_predictions.json")
+    # The folder knows how its model was trained: padding is no answer.
+    run_squad("--do_eval", "--do_predict", **flags)
+    again = scores_of(folder)
+    assert again == pytest.approx(scores, abs=1e-3)
+    assert load(folder / "predictions.json") == answers
+    for qas_id, entries in load(folder / "nbest_predictions.json").items():
+        assert [e["text"] for e in entries] == [e["text"] for e in best[qas_id]]
+        for one, other in zip(entries, best[qas_id], strict=True):
+            assert one["probability"] == pytest.approx(
+                other["probability"], abs=1e-4
+            )
+
+
 def test_version_2_from_training_to_answers(
     run_squad, model_flags, tmp_path, caplog
 ):

@@ -57,7 +57,7 @@ def files(tmp_path_factory):
         num_hidden_layers=2,
         num_attention_heads=2,
         intermediate_size=64,
-        max_position_embeddings=16,
+        max_position_embeddings=32,
         type_vocab_size=2,
         initializer_range=0.1,
     ).save(folder / "bert_config.json")
@@ -112,6 +112,22 @@ def trained(files, tmp_path_factory):
 def results(folder):
     lines = (folder / "eval_results.txt").read_text().splitlines()
     return dict(line.split(" = ") for line in lines)
+
+
+def test_packed_sentences_give_the_same_labels(files, tmp_path):
+    packed = ("--pack_sequences", "--max_seq_length=32")
+    run(files, tmp_path, "--do_train", "--do_eval", "--do_predict", *packed)
+    rows = json.loads((tmp_path / "train_packed.json").read_text())
+    assert rows["rows"] < 0.8 * rows["examples"]
+    scores = results(tmp_path)
+    labelled = (tmp_path / "predictions.conll").read_text("utf-8")
+    assert float(scores["eval_f1"]) > 0.9
+    run(files, tmp_path, "--do_eval", "--do_predict", "--max_seq_length=32")
+    again = results(tmp_path)
+    assert (tmp_path / "predictions.conll").read_text("utf-8") == labelled
+    assert scores.keys() == again.keys()
+    for name, value in scores.items():
+        assert float(again[name]) == pytest.approx(float(value), abs=1e-5)
 
 
 def labels_of(path):

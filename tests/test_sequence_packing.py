@@ -5,6 +5,7 @@ import pytest
 
 from bert_tf.records import Feature, FeatureSpec
 from bert_tf.sequence_packing import (
+    PACKING_FEATURES,
     RowLayout,
     best_fit_rows,
     examples_in_order,
@@ -124,18 +125,19 @@ def test_results_come_back_in_order():
     rows = [shaped(row) for row in LAYOUT.rows(chunk, first_number=0)]
     assert len(rows) > 2
     assert [r["example_numbers"][0] for r in rows] != list(range(len(rows)))
-    names = ("sequence_starts", "sequence_lengths", "example_numbers")
     batches = [
         {
-            **{name: row[name][np.newaxis] for name in names},
+            **{name: row[name][np.newaxis] for name in PACKING_FEATURES},
             "label": row["label_ids"][np.newaxis],
             "piece": row["input_ids"][np.newaxis],
         }
         for row in rows
     ]
-    found = list(examples_in_order(batches, {"piece": -5}))
+    found = list(examples_in_order(batches, {"piece": -5}, len(lengths)))
     labels = np.concatenate([batch["label"] for batch in found])
     pieces = np.concatenate([batch["piece"] for batch in found])
     assert labels.tolist() == chunk["label_ids"].tolist()
     beyond = np.where(chunk["input_mask"] == 1, chunk["input_ids"], -5)
     np.testing.assert_array_equal(pieces, beyond)
+    with pytest.raises(AssertionError, match="example 2 of 9 is in no row"):
+        list(examples_in_order(batches[:2], {"piece": -5}, 9))

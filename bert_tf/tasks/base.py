@@ -18,7 +18,8 @@ from bert_tf.records import FeatureSpec
 
 POOLER_SCOPE = "bert/pooler/"
 MODES = ("train", "eval", "predict")
-# Among the features of packed rows: float32 [B * M], 0 for an empty place.
+# Among the features of packed rows: float32 [B * M], 0 where a row holds
+# fewer than M examples.
 EXAMPLE_WEIGHTS = "example_weights"
 
 
@@ -55,8 +56,8 @@ class RecordFiles:
       shuffle_buffer: records held to shuffle the training data; None for all.
       repeats: evaluation goes on at the first record after the last one
         until `num_records` have been read.
-      examples_per_record: their mean number in a record; above 1 in packed
-        rows.
+      num_packed: what single records the packed ones hold in all; None if
+        they are not packed.
     """
 
     paths: list[str]
@@ -64,7 +65,21 @@ class RecordFiles:
     num_examples: int | None
     shuffle_buffer: int | None = None
     repeats: bool = False
-    examples_per_record: float = 1.0
+    num_packed: int | None = None
+
+    @property
+    def examples_per_record(self) -> float:
+        """Their mean number in a record; above 1 in packed rows."""
+        if self.num_packed is None:
+            return 1.0
+        return self.num_packed / self.num_records
+
+    @property
+    def records_per_epoch(self) -> float | None:
+        """`num_examples` counted in records; None if they are not counted."""
+        if self.num_packed is None or self.num_examples is None:
+            return self.num_examples
+        return self.num_examples * self.num_records / self.num_packed
 
     def records_of(self, num_examples: int, multiple: int = 1) -> int:
         """How many records hold about as many examples.
@@ -80,6 +95,8 @@ class RecordFiles:
         """Their number, for the log."""
         if self.num_records is None:
             return f"{len(self.paths)} record file(s)"
+        if self.num_packed is not None:
+            return f"{self.num_packed} examples in {self.num_records} rows"
         return f"{self.num_examples} examples ({self.num_records} records)"
 
 
@@ -92,6 +109,10 @@ class Task(abc.ABC):
     """
 
     name: str = ""
+    # Scores that an evaluation gives; empty if not known before it.
+    score_names: tuple[str, ...] = ()
+    # Those of them, with `global_step`, in `eval_results.txt`; empty for all.
+    result_names: tuple[str, ...] = ()
     # Term name -> what is added to the summed weight before the division.
     loss_epsilon: Mapping[str, float] = {}
     # For packed rows; see `sequence_packing.RowLayout`. Results named in
@@ -183,7 +204,7 @@ class Task(abc.ABC):
             depend on it.
 
         Returns:
-          Names and values of `eval_results.txt`, without `global_step`.
+          Names and values, without `global_step`.
         """
 
     def write_evaluation(
@@ -258,7 +279,7 @@ def count_examples(features: Mapping[str, tf.Tensor]) -> tf.Tensor:
 def sum_over_examples(
     values: tf.Tensor, features: Mapping[str, tf.Tensor]
 ) -> tf.Tensor:
-    """Sum of a float32 [B] over the examples of a batch."""
+    """Sum of a float32 [B], or [B * M] of packed rows, over the examples."""
     if EXAMPLE_WEIGHTS in features:
         values = values * features[EXAMPLE_WEIGHTS]
     return tf.reduce_sum(values)

@@ -4,17 +4,30 @@ Shape letters: B batch of rows, S row length, M sequences in a row, P
 predictions.
 """
 
+import json
 import logging
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from bert_tf.config import BertConfig
-from bert_tf.files import remove
+from bert_tf.files import (
+    atomic_write,
+    exists,
+    is_remote,
+    read_bytes,
+    remove,
+    size,
+)
 from bert_tf.records import RecordWriter, record_dataset
 from bert_tf.run_folder import path_in
-from bert_tf.sequence_packing import PLACES, RowLayout, examples_in_order
+from bert_tf.sequence_packing import (
+    PACKING_FEATURES,
+    RowLayout,
+    examples_in_order,
+)
 from bert_tf.tasks.base import EXAMPLE_WEIGHTS, RecordFiles, Split, Task
 
 # Examples that are packed with one another. More would not fill the rows
@@ -45,7 +58,10 @@ class PackedTask(Task):
         self.task = task
         self.name = task.name
         self.loss_epsilon = task.loss_epsilon
+        self.score_names = task.score_names
+        self.result_names = task.result_names
         self._packed: dict[tuple[str, ...], RecordFiles] = {}
+        self._num_packed: dict[Split, int] = {}
 
     def _layout(self, mode: str) -> RowLayout:
         return RowLayout(
@@ -100,6 +116,7 @@ class PackedTask(Task):
         key = tuple(records.paths)
         if key not in self._packed:
             self._packed[key] = self._pack(split, records, output_dir)
+        self._num_packed[split] = self._packed[key].num_packed
         return self._packed[key]
 
     def _pack(
@@ -113,45 +130,30 @@ class PackedTask(Task):
                 f"{', '.join(sorted(missing))}; make them with "
                 "--masking=static"
             )
-        row_spec = layout.row_spec()
-        stem = f"{split.mode}{split.suffix}_packed"
-        total = len(records.paths)
-        paths, rows, examples, pieces = [], 0, 0, 0
-        for i, source in enumerate(records.paths):
-            part = f"-{i:05d}-of-{total:05d}" if total > 1 else ""
-            path = path_in(output_dir, f"{stem}.tf_record{part}")
-            with RecordWriter(path) as writer:
-                for chunk in _chunks(source, layout.spec):
-                    pieces += int(chunk["input_mask"].sum())
-                    for row in layout.rows(chunk, examples):
-                        writer.write(row_spec.serialize(row))
-                    examples += len(chunk["input_mask"])
-            if writer.count:
-                paths.append(path)
-                rows += writer.count
-            else:
-                remove(path)
-        if not rows:
-            raise ValueError(
-                f"{split.name}: no record in {', '.join(records.paths)}"
-            )
-        each = examples / rows
+        stem = path_in(output_dir, f"{split.mode}{split.suffix}_packed")
+        identity = _identity(records.paths, layout)
+        found = _read_json(f"{stem}.json")
+        if found.get("identity") != identity:
+            found = _write_rows(records.paths, layout, stem)
+            with atomic_write(f"{stem}.json") as stream:
+                json.dump({**found, "identity": identity}, stream, indent=2)
+        rows, examples = found["rows"], found["examples"]
         _logger.info(
             "%s: %d examples packed in %d rows, %.2f a row; %.1f%% of the "
             "pieces are real, %.1f%% before",
             split.name,
             examples,
             rows,
-            each,
-            100 * pieces / (rows * layout.length),
-            100 * pieces / (examples * layout.length),
+            examples / rows,
+            100 * found["pieces"] / (rows * layout.length),
+            100 * found["pieces"] / (examples * layout.length),
         )
         return RecordFiles(
-            paths,
+            found["paths"],
             rows,
             records.num_examples,
             records.shuffle_buffer,
-            examples_per_record=each,
+            num_packed=examples,
         )
 
     # Loss ---------------------------------------------------------------
@@ -160,7 +162,7 @@ class PackedTask(Task):
         self, features: Mapping[str, tf.Tensor]
     ) -> dict[str, tf.Tensor]:
         """Features as the single task knows them, [B * M, ...], with their
-        weights: 1 for an example, 0 for a place that is empty."""
+        weights: 1 for an example, 0 where a row holds fewer than M."""
         layout = self._layout("train")
         own = {f.name for f in layout.spec}
         flat = {}
@@ -193,23 +195,28 @@ class PackedTask(Task):
         """[B, M, ...], or [B, S, ...] for `Task.token_outputs`."""
         if "sequence_lengths" not in features:
             return self.task.example_outputs(outputs, features)
-        places = features["sequence_lengths"].shape[1]
+        max_sequences = features["sequence_lengths"].shape[1]
         results = {
             name: value
             if name in self.task.token_outputs
-            else tf.reshape(value, [-1, places, *value.shape[1:]])
+            else tf.reshape(value, [-1, max_sequences, *value.shape[1:]])
             for name, value in self.task.example_outputs(
                 outputs, self._of_examples(features)
             ).items()
         }
-        return {**results, **{name: features[name] for name in PLACES}}
+        return {
+            **results,
+            **{name: features[name] for name in PACKING_FEATURES},
+        }
 
     # Use ----------------------------------------------------------------
 
     def _unpacked(self, split: Split, batches):
         if not self._packs(split.mode):
             return batches
-        return examples_in_order(batches, self.task.token_outputs)
+        return examples_in_order(
+            batches, self.task.token_outputs, self._num_packed[split]
+        )
 
     def compute_metrics(self, results, batch_size):
         """As of the single task, of results in the order of examples."""
@@ -232,3 +239,56 @@ def _chunks(path: str, spec):
     """Features of so many records at a time, as arrays [n, ...]."""
     batches = record_dataset([path]).batch(_CHUNK).map(spec.parse)
     return batches.as_numpy_iterator()
+
+
+def _identity(paths: Sequence[str], layout: RowLayout) -> dict[str, Any]:
+    """What packed rows depend on, as JSON: they are made again if it differs.
+
+    The records that a task writes are new at every start, and cheap to pack;
+    those made beforehand may be many, and keep their time.
+    """
+    return {
+        "sources": [
+            [path, size(path), 0 if is_remote(path) else os.stat(path).st_mtime]
+            for path in paths
+        ],
+        "features": [[f.name, *f.shape] for f in layout.row_spec()],
+        "chunk": _CHUNK,
+    }
+
+
+def _read_json(path: str) -> dict[str, Any]:
+    return json.loads(read_bytes(path)) if exists(path) else {}
+
+
+def _write_rows(
+    sources: Sequence[str], layout: RowLayout, stem: str
+) -> dict[str, Any]:
+    """Packs each file into one of its own; returns paths and counts."""
+    row_spec = layout.row_spec()
+    paths, rows, examples, pieces = [], 0, 0, 0
+    for i, source in enumerate(sources):
+        part = f"-{i:05d}-of-{len(sources):05d}" if len(sources) > 1 else ""
+        path = f"{stem}.tf_record{part}"
+        with RecordWriter(path) as writer:
+            for chunk in _chunks(source, layout.spec):
+                pieces += int(chunk["input_mask"].sum())
+                try:
+                    for row in layout.rows(chunk, examples):
+                        writer.write(row_spec.serialize(row))
+                except ValueError as error:
+                    raise ValueError(f"{source}: {error}") from None
+                examples += len(chunk["input_mask"])
+        if writer.count:
+            paths.append(path)
+            rows += writer.count
+        else:
+            remove(path)
+    if not rows:
+        raise ValueError(f"no record to pack in {', '.join(sources)}")
+    return {
+        "paths": paths,
+        "rows": rows,
+        "examples": examples,
+        "pieces": pieces,
+    }

@@ -62,7 +62,6 @@ class SquadTask(Task):
     name = "squad"
     packed_modes = MODES
     position_features = ("start_positions", "end_positions")
-    # The original gives the padding logits too; they are never an answer.
     token_outputs = dict.fromkeys(
         ("start_logits", "end_logits"), losses.OUTSIDE_LOGIT
     )
@@ -97,8 +96,9 @@ class SquadTask(Task):
         return {self._LOSS: count_examples(features)}
 
     def loss_sums(self, outputs, features):
-        """Over all S positions as in the original; in packed rows over the
-        window's own pieces, for there is no padding of its own."""
+        """Over all S positions as in the original; in packed rows (logits
+        [B, S], positions [B * M]) over the window's own pieces, for it has no
+        padding."""
         logits = [outputs["start_logits"], outputs["end_logits"]]
         if "sequence_ids" in features:
             ids = features["sequence_ids"]
@@ -110,11 +110,15 @@ class SquadTask(Task):
         return {self._LOSS: sum_over_examples(loss, features)}
 
     def example_outputs(self, outputs, features):
-        return {
-            "unique_ids": features["unique_ids"],
-            "start_logits": tf.cast(outputs["start_logits"], tf.float32),
-            "end_logits": tf.cast(outputs["end_logits"], tf.float32),
-        }
+        results = {"unique_ids": features["unique_ids"]}
+        for name in ("start_logits", "end_logits"):
+            logits = tf.cast(outputs[name], tf.float32)
+            if self.settings.pack_sequences:
+                # Such a model has never been told to keep off the padding.
+                is_piece = features["input_mask"] > 0
+                logits = tf.where(is_piece, logits, losses.OUTSIDE_LOGIT)
+            results[name] = logits
+        return results
 
     # Data ---------------------------------------------------------------
 

@@ -36,6 +36,8 @@ class SquadSettings:
       split_unicode_blanks: contexts are split at every Unicode blank.
       count_steps_by: `"questions"`, as in the original, or `"windows"`.
       verbose_logging: log every span that cannot be mapped back exactly.
+      pack_sequences: the model is trained on packed rows, where the padding
+        of a window takes no part; so it takes none in the choice of answers.
     """
 
     train_file: str | None = None
@@ -52,6 +54,7 @@ class SquadSettings:
     split_unicode_blanks: bool = False
     count_steps_by: str = "questions"
     verbose_logging: bool = False
+    pack_sequences: bool = False
 
     def __post_init__(self):
         check_lengths(
@@ -122,4 +125,5 @@ STORED = (
     "max_query_length",
     "split_cjk_words",
     "split_unicode_blanks",
+    "pack_sequences",
 )
