@@ -188,9 +188,19 @@ def run_one(name, data, folder, seed):
         stderr=subprocess.DEVNULL,
     )
     seconds = time.monotonic() - start
-    lines = (output / "eval_results.txt").read_text().splitlines()
+    return read_scores(output), seconds
+
+
+def read_scores(folder):
+    """Scores of `eval_results.txt`, and the first of `eval_metrics.json`.
+
+    That is the official one of a classification: of cola, Matthews.
+    """
+    lines = (folder / "eval_results.txt").read_text().splitlines()
     scores = dict(line.split(" = ") for line in lines)
-    return scores, seconds
+    report = json.loads((folder / "eval_metrics.json").read_text())
+    official = next(k for k, v in report.items() if isinstance(v, float))
+    return {f"eval_{official}": report[official], **scores}
 
 
 def main():

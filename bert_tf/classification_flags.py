@@ -11,6 +11,11 @@ from bert_tf.config import BertConfig
 from bert_tf.settings import ModelSettings
 from bert_tf.tasks import labels as label_lists
 from bert_tf.tasks.classification_data import find_labels
+from bert_tf.tasks.classification_thresholds import (
+    DEFAULT,
+    TUNE,
+    parse_threshold,
+)
 from bert_tf.tasks.data_sets import DataSet, custom_data_set
 from bert_tf.tasks.known_data_sets import find_data_set
 from bert_tf.tokenization import FullTokenizer, check_casing
@@ -45,8 +50,8 @@ def define_flags() -> None:
         flags.DEFINE_list,
         "eval_languages",
         None,
-        "xnli: languages to evaluate and predict, each apart; by default the "
-        "language of the training.",
+        "xnli: languages to evaluate and predict, each apart, or all that the "
+        "files hold; by default the language of the training.",
     )
     define(
         flags.DEFINE_enum,
@@ -127,6 +132,15 @@ def _define_label_flags() -> None:
         False,
         "custom: label cells hold positions in --labels, from 0.",
     )
+    define(
+        flags.DEFINE_string,
+        "threshold",
+        str(DEFAULT),
+        "multi_label: probability from which a label counts. tune: --do_eval "
+        "finds the best one of each label, scores with both, and stores them "
+        "with the model, where later predictions take them if this flag is "
+        "not given.",
+    )
 
 
 def _path(flag: str) -> str | None:
@@ -186,13 +200,50 @@ def _labels(source: DataSet) -> list[str] | None:
     )
 
 
+def _threshold(source: DataSet) -> float | str | None:
+    """The flag's value; None if it is not given.
+
+    Raises:
+      ValueError: there is no use for it.
+    """
+    if not FLAGS["threshold"].present:
+        return None
+    if source.kind != "multi_label":
+        raise ValueError("--threshold is for --label_kind=multi_label")
+    value = parse_threshold(FLAGS.threshold)
+    if value == TUNE and not FLAGS.do_eval:
+        raise ValueError(
+            "--threshold=tune needs --do_eval; to predict with thresholds "
+            "that an earlier evaluation has stored, leave --threshold out"
+        )
+    return value
+
+
+def _check_use(source: DataSet) -> None:
+    """Refuses flags that the data set has no use for."""
+    splits = source.splits.values()
+    if FLAGS.eval_languages and not any(
+        split.layout.language is not None for split in splits
+    ):
+        raise ValueError(
+            f"--eval_languages: the files of {source.name} have no column of "
+            "languages; those of xnli have one"
+        )
+    if FLAGS.glue_submission and not any(split.submission for split in splits):
+        raise ValueError(
+            f"--glue_submission: nothing of {source.name} is submitted to GLUE"
+        )
+
+
 def create_task(config: BertConfig, model: ModelSettings) -> Any:
     """Flags -> a `ClassificationTask` whose inputs have been checked.
 
     Raises:
-      ValueError: casing, vocabulary, labels or files do not fit.
+      ValueError: casing, vocabulary, labels, files or options do not fit.
     """
     source = data_set()
+    _check_use(source)
+    threshold = _threshold(source)
     check_casing(model.do_lower_case, model.init_checkpoint)
     tokenizer = FullTokenizer(model.vocab_file, model.do_lower_case)
     check_casing(model.do_lower_case, model.init_checkpoint, tokenizer)
@@ -213,8 +264,9 @@ def create_task(config: BertConfig, model: ModelSettings) -> Any:
             tokenizer,
             FLAGS.data_dir,
             FLAGS.train_language,
-            tuple(FLAGS.eval_languages or ()),
+            tuple(dict.fromkeys(FLAGS.eval_languages or ())),
             FLAGS.on_bad_row,
             FLAGS.glue_submission,
         ),
+        threshold,
     )

@@ -251,6 +251,16 @@ def compute_scores(
     return {name: SCORES[name](labels, predictions) for name in names}
 
 
+MULTI_LABEL_SCORES = (
+    "micro_f1",
+    "micro_precision",
+    "micro_recall",
+    "macro_f1",
+    "exact_match",
+    "hamming_loss",
+)
+
+
 def multi_label_scores(
     targets: np.ndarray,
     probabilities: np.ndarray,
@@ -306,8 +316,10 @@ def best_thresholds(
       probabilities: sigmoid outputs [n, L].
 
     Returns:
-      Thresholds [L], each one of the label's probabilities, the highest of
-      equally good ones; 0.5 for a label that is never true.
+      Thresholds [L], the highest of equally good ones, each halfway between
+      the lowest probability that it takes in and the next one below (0 if
+      there is none), so that rounding moves no example over it; 0.5 for a
+      label that is never true.
     """
     targets, probabilities = _same_length(targets, probabilities)
     thresholds = np.full(targets.shape[1], 0.5)
@@ -320,5 +332,7 @@ def best_thresholds(
         # Only the last of equal values takes all of them in.
         is_last = np.append(values[1:] != values[:-1], True)
         scores = 2 * hits / (np.arange(1, len(values) + 1) + hits[-1])
-        thresholds[k] = values[np.argmax(np.where(is_last, scores, -1))]
+        lowest = np.argmax(np.where(is_last, scores, -1))
+        below = values[lowest + 1] if lowest + 1 < len(values) else 0.0
+        thresholds[k] = (float(values[lowest]) + float(below)) / 2
     return thresholds

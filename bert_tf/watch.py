@@ -4,7 +4,7 @@ import json
 import logging
 import signal
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from bert_tf import files, run_folder
@@ -13,15 +13,36 @@ from bert_tf.settings import RunSettings
 
 BEST_FOLDER = "best"
 BEST_FILE = "best.json"
+_LESS_IS_BETTER = ("loss", "error")
 
 _logger = logging.getLogger("bert_tf")
 
 
 def is_better(metric: str, value: float, best: float | None) -> bool:
-    """Whether a score beats the best one; of a loss, less is better."""
+    """Whether a score beats the best; of a loss or error, less is better."""
     if best is None:
         return value == value
-    return value < best if "loss" in metric else value > best
+    if any(word in metric for word in _LESS_IS_BETTER):
+        return value < best
+    return value > best
+
+
+def check_metric(settings: RunSettings, names: Collection[str]) -> None:
+    """Refuses a `--best_metric` that the evaluation does not give.
+
+    Args:
+      settings: `best_metric`.
+      names: the scores of the evaluation; empty if they are not known yet.
+
+    Raises:
+      ValueError: names the flag and the scores that there are.
+    """
+    metric = settings.best_metric
+    if metric and names and metric not in names:
+        raise ValueError(
+            f"--best_metric is {metric!r}, the evaluation gives "
+            f"{', '.join(sorted(names))}"
+        )
 
 
 class Watch:
@@ -70,10 +91,11 @@ class Watch:
         scores = self._evaluate(step)
         metric = self._settings.best_metric or "eval_loss"
         if metric not in scores:
-            if self._settings.best_metric or self._settings.early_stopping:
+            check_metric(self._settings, scores)
+            if self._settings.early_stopping:
                 raise ValueError(
-                    f"--best_metric is {metric!r}, the evaluation gives "
-                    f"{', '.join(sorted(scores))}"
+                    "--early_stopping needs --best_metric: the evaluation "
+                    f"gives no {metric}, but {', '.join(sorted(scores))}"
                 )
             return False
         value = float(scores[metric])

@@ -26,6 +26,7 @@ from bert_tf.inference.model_folder import open_model_folder
 from bert_tf.inference.results import html_table
 from bert_tf.modeling import BertModel
 from bert_tf.run_folder import write_run
+from bert_tf.tasks.classification_thresholds import write_thresholds
 
 WORDS = (  # noqa: SIM905
     "the a cat dog sat on mat in house big red who where is was "
@@ -455,6 +456,32 @@ def test_multi_label_and_regression(folders):
     assert found.to_dict() == {"text": "the good film", "value": found.value}
 
 
+def test_stored_thresholds_of_a_multi_label_folder(tmp_path, caplog):
+    model = heads.BertForSequenceClassification(CONFIG, 2)
+    run = {"task": "classification", "kind": "multi_label"}
+    folder = make_folder(
+        tmp_path / "run",
+        model,
+        labels=["x", "y"],
+        do_lower_case=True,
+        max_seq_length=40,
+        **run,
+    )
+    assert Classifier(folder).threshold == 0.5
+    found = Classifier(folder)("the good film").probabilities
+    stored = [found["x"] + 0.01, found["y"] - 0.01]
+    write_thresholds(str(folder), ["x", "y"], stored, "dev", "bert_model.ckpt")
+    classify = Classifier(folder)
+    assert classify.threshold == stored
+    assert classify("the good film").label == ["y"]
+    given = Classifier(folder, threshold=0.0)
+    assert given("the good film").label == ["x", "y"]
+    caplog.clear()
+    write_thresholds(str(folder), ["x", "y"], stored, "dev", "model.ckpt-9")
+    assert Classifier(folder).threshold == 0.5
+    assert "found for model.ckpt-9; they are not used for bert_m" in caplog.text
+
+
 def test_labels_must_fit(tmp_path, folders):
     model = heads.BertForSequenceClassification(CONFIG, 3)
     folder = make_folder(tmp_path / "uncased_old_run", model)
@@ -551,6 +578,17 @@ def test_predictors_and_results_show_themselves(folders, embedder):
     assert "&lt;b&gt;the&lt;/b&gt; &amp; cat" in page
     assert "<b>the" not in page
     assert found[0]._repr_html_().count("<tr>") == 2
+
+
+def test_labels_are_escaped_in_tables(tmp_path):
+    model = heads.BertForSequenceClassification(CONFIG, 2)
+    run = {"task": "classification", "labels": ["<i>", "a&b"]}
+    folder = make_folder(
+        tmp_path / "run", model, do_lower_case=True, max_seq_length=40, **run
+    )
+    page = Classifier(folder)("the cat")._repr_html_()
+    assert "<i>" not in page and "a&b" not in page
+    assert "&lt;i&gt; 0." in page and "a&amp;b 0." in page
 
 
 def test_long_tables_are_shortened():

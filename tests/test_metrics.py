@@ -144,11 +144,25 @@ def test_multi_label_scores():
 def test_best_thresholds():
     got = metrics.best_thresholds(TARGETS, SIGMOIDS)
     # Label 1: 0.7 alone gives F1 2/3; down to 0.2, with one mistake, 4/5.
-    assert got.tolist() == [0.5, 0.2, 0.5]
+    assert got.tolist() == pytest.approx([0.35, 0.15, 0.5])
     equal = metrics.best_thresholds(
         np.array([[1], [0], [1]]), np.array([[0.4], [0.4], [0.4]])
     )
-    assert equal.tolist() == [0.4]
+    assert equal.tolist() == [0.2]
+
+
+def test_best_thresholds_outlive_rounding():
+    thresholds = metrics.best_thresholds(TARGETS, SIGMOIDS)
+    expected = metrics.multi_label_scores(TARGETS, SIGMOIDS, thresholds)
+    for moved in (SIGMOIDS - 1e-6, SIGMOIDS + 1e-6):
+        assert (
+            metrics.multi_label_scores(TARGETS, moved, thresholds) == expected
+        )
+
+
+def test_names_of_multi_label_scores():
+    scores = metrics.multi_label_scores(TARGETS, SIGMOIDS)
+    assert tuple(scores) == metrics.MULTI_LABEL_SCORES
 
 
 @pytest.fixture

@@ -36,6 +36,22 @@ def accuracies(*values):
     return [{"eval_accuracy": v, "eval_loss": 1.0 - v} for v in values]
 
 
+def test_less_is_better_of_losses_and_errors():
+    for metric in ("eval_loss", "eval_mean_squared_error"):
+        assert watch.is_better(metric, 0.1, 0.2)
+        assert not watch.is_better(metric, 0.3, 0.2)
+    assert watch.is_better("eval_matthews", 0.3, 0.2)
+
+
+def test_a_metric_that_nobody_computes():
+    run = RunSettings("x", do_train=True, eval_every=1, best_metric="matthews")
+    watch.check_metric(run, ())
+    watch.check_metric(run, ("matthews", "eval_loss"))
+    message = "--best_metric is 'matthews', the evaluation gives eval_loss, f1"
+    with pytest.raises(ValueError, match=message):
+        watch.check_metric(run, ("f1", "eval_loss"))
+
+
 def test_evaluates_only_when_due(tmp_path):
     looking = make(tmp_path, accuracies(0.5))
     assert [s for s in range(1, 21) if looking.is_due(s)] == [10, 20]

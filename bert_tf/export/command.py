@@ -74,9 +74,8 @@ def _add_model_options(add: Callable) -> None:
     add(
         "--threshold",
         type=float,
-        default=0.5,
-        help="smallest probability of a label in multi-label (default: "
-        "%(default)s)",
+        help="smallest probability of a label in multi-label (default: that "
+        "of each label stored in the folder, or 0.5)",
     )
     add(
         "--pooling",

@@ -4,11 +4,13 @@ Shape letters: B batch, L labels.
 """
 
 import dataclasses
+import os
 from collections.abc import Sequence
 from typing import Any
 
 from bert_tf.inference.predictor import Predictor
 from bert_tf.inference.results import Result
+from bert_tf.tasks.classification_thresholds import DEFAULT, read_thresholds
 
 _KINDS = ("classification", "multi_label", "regression")
 
@@ -69,7 +71,9 @@ class Classifier(Predictor):
       labels: in the order of the model's outputs.
       kind: `"classification"`, `"multi_label"` or `"regression"`; by default
         that of the run.
-      threshold: smallest probability of a label in multi-label.
+      threshold: smallest probability of a label in multi-label; by default
+        that of each label which the folder has stored for the checkpoint
+        (`--threshold=tune`), 0.5 without them.
       **kwargs: see `Predictor`.
 
     Raises:
@@ -85,7 +89,7 @@ class Classifier(Predictor):
         *,
         labels: Sequence[str] | None = None,
         kind: str | None = None,
-        threshold: float = 0.5,
+        threshold: float | None = None,
         **kwargs,
     ):
         self.labels = list(map(str, labels)) if labels is not None else None
@@ -111,6 +115,14 @@ class Classifier(Predictor):
                 )
         else:
             self.labels = self._checked_labels(outputs)
+        if self.kind == "multi_label" and self.threshold is None:
+            self.threshold = read_thresholds(
+                self.folder.path,
+                self.labels,
+                os.path.basename(self.folder.checkpoint),
+            )
+        if self.threshold is None:
+            self.threshold = DEFAULT
         return BertForSequenceClassification(self.folder.config, outputs)
 
     def _num_outputs(self) -> int:
@@ -164,7 +176,16 @@ class Classifier(Predictor):
             return Classification(item, None, {}, values[0])
         probabilities = dict(zip(self.labels, values, strict=True))
         if self.kind == "multi_label":
-            label = [x for x, p in probabilities.items() if p >= self.threshold]
+            limits = self.threshold
+            if not isinstance(limits, list):
+                limits = [limits] * len(values)
+            label = [
+                x
+                for (x, p), limit in zip(
+                    probabilities.items(), limits, strict=True
+                )
+                if p >= limit
+            ]
         else:
             # The first of equals, as in the runner.
             label = max(probabilities, key=probabilities.get)

@@ -92,8 +92,8 @@ def _add_classify(commands) -> None:
     one.add_argument(
         "--threshold",
         type=float,
-        default=0.5,
-        help="smallest probability of a label, in multi-label",
+        help="smallest probability of a label, in multi-label (default: that "
+        "of each label stored in the folder, or 0.5)",
     )
 
 

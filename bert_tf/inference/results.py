@@ -63,8 +63,9 @@ def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4f}"
     if isinstance(value, dict):
-        value = ", ".join(f"{key} {_cell(x)}" for key, x in value.items())
-        return value
+        return ", ".join(
+            f"{html.escape(str(key))} {_cell(x)}" for key, x in value.items()
+        )
     if isinstance(value, (list, tuple)):
         return ", ".join(map(_cell, value))
     return html.escape("" if value is None else str(value))

@@ -6,12 +6,14 @@ Shape letters: B batch, S sequence, L labels.
 import dataclasses
 import json
 import logging
+import os
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from bert_tf import files, losses, metrics
+from bert_tf.checkpoint import latest_checkpoint
 from bert_tf.config import BertConfig
 from bert_tf.heads import BertForSequenceClassification
 from bert_tf.records import write_records
@@ -25,17 +27,30 @@ from bert_tf.tasks.base import (
     count_examples,
     sum_over_examples,
 )
-from bert_tf.tasks.classification_data import Example, read_split
+from bert_tf.tasks.classification_data import (
+    ALL_LANGUAGES,
+    Example,
+    find_languages,
+    read_split,
+)
 from bert_tf.tasks.classification_features import (
     FeaturizeStats,
     feature_spec,
     featurize,
+)
+from bert_tf.tasks.classification_thresholds import (
+    DEFAULT,
+    TUNE,
+    read_thresholds,
+    write_thresholds,
 )
 from bert_tf.tasks.data_sets import DataSet
 from bert_tf.tasks.glue_submission import write_glue_submission
 from bert_tf.tokenization import FullTokenizer
 
 _PARTS = {"train": "train", "eval": "dev", "predict": "test"}
+# All that the original writes to `eval_results.txt`.
+_ORIGINAL_RESULTS = ("eval_accuracy", "eval_loss", "global_step", "loss")
 _LOGGED_EXAMPLES = 5
 _PROGRESS_LINE_EVERY = 10_000
 
@@ -52,7 +67,8 @@ class ClassificationSource:
       data_dir: folder of the files.
       train_language: language of the training file, where there are several.
       eval_languages: languages to evaluate and predict, each on its own;
-        empty for the training language.
+        empty for the training language; one of them `"all"` for each that
+        the file holds.
       on_bad_row: `"error"` or `"skip"`.
       glue_submission: also write the files that the GLUE site takes.
     """
@@ -75,6 +91,9 @@ class ClassificationTask(Task):
       kind: `"classification"`, `"regression"` or `"multi_label"`.
       source: where examples come from; may be left out where only the loss
         is wanted.
+      threshold: of multi-label, the probability from which a label counts;
+        `"tune"` finds the best for each label in the evaluation and stores
+        them; None takes those stored for the checkpoint, 0.5 without them.
     """
 
     name = "classification"
@@ -87,11 +106,27 @@ class ClassificationTask(Task):
         max_seq_length: int,
         kind: str = "classification",
         source: ClassificationSource | None = None,
+        threshold: float | str | None = None,
     ):
         self.labels = list(labels) if labels is not None else None
         self.max_seq_length = max_seq_length
         self.kind = kind
         self.source = source
+        self.threshold = threshold
+        scores = self._own_score_names()
+        if kind == "classification":
+            self.result_names = _ORIGINAL_RESULTS
+            scores = ("accuracy", *scores)
+        self.score_names = tuple(
+            dict.fromkeys(("eval_loss", "loss", *(f"eval_{x}" for x in scores)))
+        )
+
+    def _own_score_names(self) -> tuple[str, ...]:
+        if self.kind == "multi_label":
+            names = metrics.MULTI_LABEL_SCORES
+            tuned = [f"tuned_{name}" for name in names]
+            return (*names, *(tuned if self.threshold == TUNE else ()))
+        return self.source.data_set.metrics if self.source else ()
 
     @property
     def num_outputs(self) -> int:
@@ -120,9 +155,17 @@ class ClassificationTask(Task):
         if mode == "train":
             return [Split(mode, names[0])]
         if source.eval_languages:
+            languages = source.eval_languages
+            if ALL_LANGUAGES in languages:
+                languages = find_languages(
+                    source.data_set,
+                    names[0],
+                    source.data_dir,
+                    source.on_bad_row,
+                )
             return [
                 Split(mode, f"{names[0]}:{language}", f"_{language}")
-                for language in source.eval_languages
+                for language in languages
             ]
         splits = [Split(mode, names[0])]
         for name in names[1:]:
@@ -221,7 +264,7 @@ class ClassificationTask(Task):
         return results
 
     def compute_metrics(self, results, batch_size):
-        """The original's lines; for other kinds their scores beside.
+        """The original's scores, and the data set's own beside.
 
         `loss` is the mean over batches of the mean loss of each batch,
         `eval_loss` the mean over examples.
@@ -235,26 +278,50 @@ class ClassificationTask(Task):
             best = np.argmax(results["probabilities"], axis=1)
             accuracy = metrics.accuracy(results["targets"], best)
             found["eval_accuracy"] = np.float32(accuracy)
-        else:
-            found.update(
-                (f"eval_{name}", np.float32(value))
-                for name, value in self.scores(results).items()
-            )
+        found.update(
+            (f"eval_{name}", np.float32(value))
+            for name, value in self.scores(results).items()
+        )
         return found
 
     def scores(self, results) -> dict[str, float]:
-        """The data set's own scores, the official one first."""
+        """The data set's own scores, the official one first.
+
+        With `"tune"` those of multi-label come twice: at 0.5, and, named
+        `tuned_...`, at the best threshold of each label.
+        """
         targets, outputs = results["targets"], results["probabilities"]
         if self.kind == "multi_label":
-            return metrics.multi_label_scores(targets, outputs)
+            return self._multi_label_scores(targets, outputs)
         if self.kind == "classification":
             outputs = np.argmax(outputs, axis=1)
-        return metrics.compute_scores(
-            self.source.data_set.metrics, targets, outputs
-        )
+        return metrics.compute_scores(self._own_score_names(), targets, outputs)
+
+    def _multi_label_scores(self, targets, outputs) -> dict[str, float]:
+        if self.threshold != TUNE:
+            fixed = DEFAULT if self.threshold is None else self.threshold
+            return metrics.multi_label_scores(targets, outputs, fixed)
+        scores = metrics.multi_label_scores(targets, outputs, DEFAULT)
+        best = metrics.best_thresholds(targets, outputs)
+        tuned = metrics.multi_label_scores(targets, outputs, best)
+        return {**scores, **{f"tuned_{k}": v for k, v in tuned.items()}}
 
     def write_evaluation(self, split: Split, results, output_dir: str) -> None:
-        """Writes `eval_metrics.json`: own scores and the confusion matrix."""
+        """Writes `eval_metrics.json`: own scores and the confusion matrix.
+
+        With `"tune"` it also stores the best threshold of each label.
+        """
+        if self.threshold == TUNE:
+            path = write_thresholds(
+                output_dir,
+                self.labels,
+                metrics.best_thresholds(
+                    results["targets"], results["probabilities"]
+                ),
+                split.name,
+                _checkpoint_name(output_dir),
+            )
+            _logger.info("%s: thresholds of the labels in %s", split.name, path)
         report: dict = {"part": split.name, **self.scores(results)}
         if self.kind == "classification":
             best = np.argmax(results["probabilities"], axis=1)
@@ -279,7 +346,11 @@ class ClassificationTask(Task):
             )
         elif self.kind == "multi_label":
             prediction_files.write_multi_label_predictions(
-                lines, examples, outputs, self.labels
+                lines,
+                examples,
+                outputs,
+                self.labels,
+                self._thresholds_in_force(output_dir),
             )
         else:
             prediction_files.write_regression_predictions(
@@ -301,8 +372,22 @@ class ClassificationTask(Task):
             )
         return written
 
+    def _thresholds_in_force(self, output_dir: str) -> float | list[float]:
+        """Given, or found best for this very checkpoint, or 0.5."""
+        if isinstance(self.threshold, float):
+            return self.threshold
+        stored = read_thresholds(
+            output_dir, self.labels, _checkpoint_name(output_dir)
+        )
+        return DEFAULT if stored is None else stored
+
     def description(self):
         record = {"task": self.name, "kind": self.kind, "labels": self.labels}
         if self.source is not None:
             record["data_set"] = self.source.data_set.name
         return record
+
+
+def _checkpoint_name(folder: str) -> str | None:
+    latest = latest_checkpoint(folder)
+    return latest and os.path.basename(latest)

@@ -11,6 +11,9 @@ from bert_tf.tasks import labels as label_lists
 from bert_tf.tasks.data_sets import DataSet, SplitFile
 from bert_tf.tasks.header_check import check_header, warn_if_header_is_data
 
+# In place of a language: each that a file holds.
+ALL_LANGUAGES = "all"
+
 _log = logging.getLogger("bert_tf")
 
 
@@ -276,12 +279,29 @@ def find_labels(
 
 
 def find_languages(
-    data_set: DataSet, split: str, data_dir: str | None = None
+    data_set: DataSet,
+    split: str,
+    data_dir: str | None = None,
+    on_bad_row: str = "error",
 ) -> list[str]:
-    """Lists the languages of a file that mixes several, in file order."""
+    """Lists the languages of a file that mixes several, in file order.
+
+    Args:
+      data_set: which one.
+      split: name of the file's split.
+      data_dir: folder of the files.
+      on_bad_row: see `read_split`.
+
+    Raises:
+      ValueError: the file has no column of languages, or no row.
+    """
     part = data_set.split(split)
     if part.layout.language is None:
         raise ValueError(f"{data_set.name}: {part.file} has one language")
-    table = _open_split(data_set, part, split, data_dir, "", "error")
+    table = _open_split(data_set, part, split, data_dir, "", on_bad_row)
     rows = table.rows([part.layout.language])
-    return list(dict.fromkeys(row.values[0] for row in rows))
+    found = list(dict.fromkeys(row.values[0] for row in rows))
+    if not found:
+        raise ValueError(f"{table.path}: the file has no data row")
+    _log.info("%s: languages %s", table.path, ", ".join(found))
+    return found
