@@ -249,7 +249,7 @@ class TestCustom:
         )
         with pytest.raises(ValueError, match="'body'; found 'label', 'text'"):
             read_split(data_set, "train")
-        with pytest.raises(ValueError, match=r"--dev_file: no file .*t\.tsvx"):
+        with pytest.raises(ValueError, match=r"--eval_file: no file .*t\.tsvx"):
             read_split(data_set, "dev")
 
     def test_header_that_holds_a_label(self, write, caplog):

@@ -71,17 +71,20 @@ class TestCustom:
             "t", label="l", train_file="a.csv", test_file="b.csv"
         )
         assert list(data_set.splits) == ["train", "test"]
-        assert data_set.split("test").flag == "test_file"
+        assert data_set.split("test").flag == "predict_file"
         assert data_set.split("train").path(None) == "a.csv"
 
     def test_a_test_file_needs_no_label(self):
         data_set = custom_data_set("t", test_file="b.csv")
         assert data_set.split("test").layout.label is None
-        with pytest.raises(ValueError, match="--dev_file is given, but no col"):
+        message = "--eval_file is given, but no --label_column"
+        with pytest.raises(ValueError, match=message):
             custom_data_set("t", dev_file="b.csv")
 
     def test_no_file_and_unknown_kind(self):
-        with pytest.raises(ValueError, match="none of --train_file"):
+        with pytest.raises(
+            ValueError, match="no --train_file, --eval_file nor --pr"
+        ):
             custom_data_set("t", label="l")
         with pytest.raises(ValueError, match="kind 'ranking'"):
             custom_data_set("t", test_file="b.csv", kind="ranking")

@@ -200,20 +200,18 @@ def custom_data_set(
         delimiter=delimiter,
     )
     splits = {}
-    for part, path in (
-        ("train", train_file),
-        ("dev", dev_file),
-        ("test", test_file),
+    for part, flag, path in (
+        ("train", "train_file", train_file),
+        ("dev", "eval_file", dev_file),
+        ("test", "predict_file", test_file),
     ):
         if not path:
             continue
         if label is None and part != "test":
-            raise ValueError(
-                f"--{part}_file is given, but no column for its labels"
-            )
-        splits[part] = SplitFile(path, layout, flag=f"{part}_file")
+            raise ValueError(f"--{flag} is given, but no --label_column")
+        splits[part] = SplitFile(path, layout, flag=flag)
     if not splits:
-        raise ValueError("none of --train_file, --dev_file, --test_file given")
+        raise ValueError("no --train_file, --eval_file nor --predict_file")
     default_metrics = {
         "classification": ("accuracy", "macro_f1"),
         "regression": ("pearson", "spearman", "mean_squared_error"),
