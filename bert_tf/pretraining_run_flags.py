@@ -136,13 +136,17 @@ def find_files(flag: str) -> list[str]:
     """Expands a flag's patterns and says what was found.
 
     Raises:
-      ValueError: a pattern matches nothing; names it.
+      ValueError: a pattern matches nothing, or the host of a remote TPU could
+        not read it; names it.
     """
     patterns = [
         path
         for item in required(flag).split(",")
         for path in shard_paths(item.strip())
     ]
+    devices = common_flags.device_settings()
+    for pattern in patterns:
+        devices.check_paths({flag: pattern})
     paths = files.expand_patterns(",".join(patterns), flag)
     _logger.info("--%s=%s: %d file(s)", flag, getattr(FLAGS, flag), len(paths))
     for path in paths[:_LISTED_FILES]:

@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -357,6 +358,20 @@ def test_what_is_refused(folder, monkeypatch, flags, words):
         run(folder, **{"output_dir": "out", "do_train": True, **flags})
     for word in words:
         assert word in str(caught.value)
+
+
+@pytest.mark.parametrize("flag", ["input_file", "eval_input_file"])
+def test_local_records_and_a_remote_tpu(folder, flag):
+    path = folder / "records*"
+    given = [f"--{flag}=gs://bucket/records,{path}", "--use_tpu"]
+    with flagsaver.flagsaver():
+        FLAGS(["run_pretraining.py", *given, "--tpu_name=grpc://10.0.0.1:8470"])
+        message = re.escape(f"--{flag}={path} is a local path")
+        with pytest.raises(ValueError, match=message):
+            pretraining_run_flags.find_files(flag)
+        # A TPU VM reads its own disk.
+        FLAGS(["run_pretraining.py", f"--{flag}={path}", "--tpu_name=local"])
+        assert len(pretraining_run_flags.find_files(flag)) == 2
 
 
 def test_shards_by_number(folder, caplog):
