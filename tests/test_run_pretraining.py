@@ -114,7 +114,7 @@ def test_packed_rows(folder, caplog):
     out, broken = folder / "out", folder / "broken"
     scores = run(folder, output_dir=out, **flags)["eval"]
     assert "train: 30 examples packed in" in caplog.text
-    assert sorted(p.name for p in out.glob("train_packed*")) == [
+    assert sorted(p.name for p in out.glob("train_packed.tf_record*")) == [
         "train_packed.tf_record-00000-of-00002",
         "train_packed.tf_record-00001-of-00002",
     ]
