@@ -31,16 +31,10 @@ from bert_tf.pretraining_corpus import (
     part_bytes,
     plan_parts,
 )
+from bert_tf.pretraining_pool import TaskPool, default_workers
 from bert_tf.pretraining_settings import PretrainingDataSettings
 from bert_tf.pretraining_statistics import Statistics
-from bert_tf.pretraining_workers import (
-    Segment,
-    Shard,
-    TaskPool,
-    Unit,
-    Worker,
-    default_workers,
-)
+from bert_tf.pretraining_workers import Segment, Shard, Unit, Worker
 from bert_tf.pretraining_workspace import Workspace
 
 _log = logging.getLogger("bert_tf")
@@ -158,8 +152,9 @@ class _Streaming:
         worker = Worker(*arguments)
         num_workers = settings.num_workers or default_workers()
         with TaskPool(num_workers, worker, arguments) as pool:
-            hashes = list(
-                pool.run("hash_file", ((p,) for p in self._paths), "hashes")
+            # One process reads a large file while the others tokenize.
+            hashes = pool.run(
+                "hash_file", ((p,) for p in self._paths), "hashes"
             )
             statistics = self._do(
                 pool,
@@ -181,10 +176,11 @@ class _Streaming:
                 if not settings.dry_run and statistics.counts["instances"]:
                     planned = self._plan_shards(worker, len(units))
                     shards = self._write(pool, worker, planned, statistics)
+            input_hashes = dict(zip(self._paths, hashes, strict=True))
         return StreamingResult(
             statistics,
             shards,
-            dict(zip(self._paths, hashes, strict=True)),
+            input_hashes,
             workspace.path,
         )
 

@@ -1,23 +1,15 @@
-"""Tasks of streaming mode, here and in processes."""
+"""Tasks of streaming mode."""
 
 import os
-import signal
 
 import numpy as np
 import pytest
 from pretraining_text import make_settings, make_text, write_vocab
 
 from bert_tf import records
-from bert_tf.pretraining_corpus import TextRange, file_size, sha256_of
+from bert_tf.pretraining_corpus import TextRange, file_size
 from bert_tf.pretraining_statistics import Statistics
-from bert_tf.pretraining_workers import (
-    Segment,
-    Shard,
-    TaskPool,
-    Unit,
-    Worker,
-    default_workers,
-)
+from bert_tf.pretraining_workers import Segment, Shard, Unit, Worker
 from bert_tf.pretraining_workspace import Workspace
 
 
@@ -85,40 +77,3 @@ def test_three_steps(worker, tmp_path):
         parts += records.read_records(path)
     assert parts == written
     assert not [name for name in os.listdir(work_dir) if name.endswith(".tmp")]
-
-
-@pytest.mark.parametrize("num_workers", [1, 2])
-def test_results_come_in_order(worker, num_workers, tmp_path):
-    worker, arguments = worker
-    paths = []
-    for number in range(9):
-        path = tmp_path / f"file{number}"
-        path.write_text("x" * (9 - number) * 10_000)
-        paths.append(str(path))
-    with TaskPool(num_workers, worker, arguments) as pool:
-        found = list(pool.run("hash_file", ((p,) for p in paths), "files"))
-    assert found == [sha256_of(path) for path in paths]
-
-
-def test_an_error_of_a_task_is_that_of_the_run(worker):
-    worker, arguments = worker
-    with (
-        TaskPool(2, worker, arguments) as pool,
-        pytest.raises(FileNotFoundError, match="nowhere"),
-    ):
-        list(pool.run("hash_file", [("nowhere",)], "files"))
-
-
-def test_a_killed_process_is_an_error_not_a_hang(worker, tmp_path):
-    worker, arguments = worker
-    with TaskPool(2, worker, arguments) as pool:
-        task = (str(tmp_path / "text0"),)
-        assert len(list(pool.run("hash_file", [task], "files"))) == 1
-        for process in list(pool._executor._processes.values()):
-            os.kill(process.pid, signal.SIGKILL)
-        with pytest.raises(RuntimeError, match="fewer --num_workers"):
-            list(pool.run("hash_file", [task] * 20, "files"))
-
-
-def test_default_workers_are_the_cores():
-    assert 1 <= default_workers() <= (os.cpu_count() or 1)
