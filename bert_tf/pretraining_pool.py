@@ -14,6 +14,8 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import numpy as np
+
 from bert_tf.pretraining_workers import Worker
 
 _log = logging.getLogger("bert_tf")
@@ -24,6 +26,8 @@ _LOG_EVERY = 30.0
 _WATCH_EVERY = 1.0
 # Objects made between two collections of garbage in other processes.
 _COLLECT_EVERY = 100_000
+# Size of a block of memory, above all that a task allocates and frees often.
+_LARGE_BLOCK = 16 << 20
 
 # The worker of this process; a forked process has its parent's.
 _worker: Worker | None = None
@@ -35,6 +39,9 @@ def _start(parent: int, *arguments: Any) -> None:
     # Rows are many small tuples that come and go; no cycles are made.
     gc.freeze()
     gc.set_threshold(_COLLECT_EVERY)
+    # glibc keeps up to twice the largest block freed so far; otherwise each
+    # task would take the pages of its arrays anew.
+    np.empty(_LARGE_BLOCK, np.uint8)
     threading.Thread(target=_watch, args=(parent,), daemon=True).start()
     if arguments:
         _worker = Worker(*arguments)

@@ -2,7 +2,9 @@
 
 import hashlib
 import os
+import platform
 import signal
+import subprocess
 import sys
 import time
 
@@ -62,6 +64,39 @@ def test_tasks_of_two_calls_go_side_by_side(worker, tmp_path):
         assert found == [sha256_of(path) for (path,) in texts]
         assert write_when_read(tmp_path / "fifo", b"x")
         assert list(slow) == [hashlib.sha256(b"x").hexdigest()]
+
+
+FAULTS = """
+import resource, sys
+import numpy as np
+from bert_tf.pretraining_pool import TaskPool
+
+class Worker:
+    def work(self):
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        for _ in range(100):
+            arrays = [np.ones(100_000, np.uint8) for _ in range(20)]
+            del arrays
+        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+with TaskPool(2, Worker(), ()) as pool:
+    print(*pool.run("work", [()], "tasks"))
+"""
+
+
+@pytest.mark.skipif(
+    platform.libc_ver()[0] != "glibc", reason="another memory allocator"
+)
+def test_freed_memory_is_used_again():
+    # In a fresh process: this one may have freed a large block before.
+    found = subprocess.run(
+        [sys.executable, "-c", FAULTS],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    # Each time anew, all arrays would take 100 * 20 * 24 pages.
+    assert int(found.stdout) < 5000
 
 
 def test_an_error_of_a_task_is_that_of_the_run(worker):
