@@ -15,6 +15,7 @@ import run_classifier
 from bert_tf import train_loop
 from bert_tf.checkpoint import latest_checkpoint, read_variables
 from bert_tf.config import BertConfig
+from bert_tf.tasks import packed
 
 FLAGS = flags.FLAGS
 WORDS = (
@@ -163,7 +164,11 @@ def test_predictions_score_exactly_as_evaluation(files, trained):
         assert str(accuracy_of_predictions(files, trained)) == expected
 
 
-def test_packed_rows_learn_and_score_as_single_ones(files, tmp_path, caplog):
+def test_packed_rows_learn_and_score_as_single_ones(
+    files, tmp_path, caplog, monkeypatch
+):
+    # Several chunks in a file.
+    monkeypatch.setattr(packed, "_CHUNK", 8)
     caplog.set_level("INFO", logger="bert_tf")
     run(
         files,
@@ -173,10 +178,10 @@ def test_packed_rows_learn_and_score_as_single_ones(files, tmp_path, caplog):
     )
     assert "21 examples packed in" in caplog.text
     assert "an update takes" in caplog.text
-    packed = results(tmp_path)
+    found = results(tmp_path)
     table = np.loadtxt(tmp_path / "test_results.tsv")
-    assert float(packed["eval_accuracy"]) > 0.8
-    accuracy = packed["eval_accuracy"]
+    assert float(found["eval_accuracy"]) > 0.8
+    accuracy = found["eval_accuracy"]
     assert str(accuracy_of_predictions(files, tmp_path)) == accuracy
     # The same weights, one example in a row.
     run(
@@ -188,12 +193,23 @@ def test_packed_rows_learn_and_score_as_single_ones(files, tmp_path, caplog):
     single = results(tmp_path)
     assert single["eval_accuracy"] == accuracy
     for name in ("loss", "eval_loss"):
-        assert float(packed[name]) == pytest.approx(
+        assert float(found[name]) == pytest.approx(
             float(single[name]), abs=1e-5
         )
     np.testing.assert_allclose(
         np.loadtxt(tmp_path / "test_results.tsv"), table, atol=1e-5
     )
+
+
+def test_packed_and_evaluated_in_between(files, tmp_path):
+    run(
+        files,
+        tmp_path,
+        *("--do_train", "--do_eval", "--pack_sequences"),
+        *("--max_seq_length=16", "--eval_every=20", "--num_seeds=2"),
+        "--best_metric=eval_accuracy",
+    )
+    assert len(list(tmp_path.glob("**/best"))) == 2
 
 
 def forget(folder, step):
