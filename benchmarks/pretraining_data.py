@@ -8,6 +8,7 @@ of its library and the language reference; --vocab_file, or a vocabulary that
 tensorflow-text's learner makes of the text.
 
     python benchmarks/pretraining_data.py --rounds=3
+    python benchmarks/pretraining_data.py --workers --rounds=10
     python benchmarks/pretraining_data.py --memory --megabytes 10,30,100
 """
 
@@ -29,6 +30,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SCRIPT = str(ROOT / "create_pretraining_data.py")
 PEER = "tf-models-official"
+LOAD = "import tensorflow"
 COMMANDS = {
     PEER: [sys.executable, "-m", "official.nlp.data.create_pretraining_data"],
     "exact": [sys.executable, SCRIPT, "--mode=exact"],
@@ -131,16 +133,22 @@ def count_records(path: str) -> int:
 
 def compare(options: argparse.Namespace, folder: str, flags: list[str]) -> None:
     """Runs all contenders by turns and prints medians and ratios."""
+    commands = {
+        name: command
+        for name, command in COMMANDS.items()
+        if name.startswith("streaming") or not options.workers
+    }
     outputs = {
         name: os.path.join(folder, f"out{number}")
-        for number, name in enumerate(COMMANDS)
+        for number, name in enumerate(commands)
     }
     times = collections.defaultdict(list)
-    start_up = []
     for number in range(options.rounds):
-        # What TensorFlow takes to load is no part of the work.
-        start_up.append(run([sys.executable, "-c", "import tensorflow"], []))
-        for name, command in COMMANDS.items():
+        if PEER in commands:
+            # What TensorFlow takes to load is no part of the work.
+            load = run([sys.executable, "-c", "import tensorflow"], [])
+            times[LOAD].append(load)
+        for name, command in commands.items():
             # Replacing a large file takes time, too.
             pathlib.Path(outputs[name]).unlink(missing_ok=True)
             found = run(command, [*flags, f"--output_file={outputs[name]}"])
@@ -155,10 +163,9 @@ def compare(options: argparse.Namespace, folder: str, flags: list[str]) -> None:
             key: statistics.median(each[key] for each in found)
             for key in found[0]
         }
-        for name, found in {**times, "import tensorflow": start_up}.items()
+        for name, found in times.items()
     }
-    load = medians.pop("import tensorflow")
-    print(f"import tensorflow alone: {load['cpu']:.2f} s CPU")
+    load = medians.pop(LOAD, None)
     for name, median in medians.items():
         count = count_records(outputs[name])
         print(
@@ -166,11 +173,15 @@ def compare(options: argparse.Namespace, folder: str, flags: list[str]) -> None:
             f"{1e3 * median['cpu'] / count:.4f} ms CPU a record  "
             f"{median['wall']:6.2f} s  {median['mib']:5.0f} MiB"
         )
-    print_ratios(medians, load)
+    if load is not None:
+        print_ratios(medians, load)
+    one, two = (medians[f"streaming, {n}"] for n in ("1 worker", "2 workers"))
+    print(f"1 worker / 2 workers: wall {one['wall'] / two['wall']:.2f}")
 
 
 def print_ratios(medians: dict, load: dict) -> None:
-    """Ratios of medians; the peer's also without its start."""
+    """Ratios of medians to the peer's, its start taken off as well."""
+    print(f"{LOAD} alone: {load['cpu']:.2f} s CPU")
     peer = medians[PEER]
     for name in ("exact", "streaming, 1 worker"):
         ours = medians[name]
@@ -180,8 +191,6 @@ def print_ratios(medians: dict, load: dict) -> None:
             f"{(peer['cpu'] - load['cpu']) / ours['cpu']:.2f}), "
             f"wall {peer['wall'] / ours['wall']:.2f}"
         )
-    one, two = (medians[f"streaming, {n}"] for n in ("1 worker", "2 workers"))
-    print(f"1 worker / 2 workers: wall {one['wall'] / two['wall']:.2f}")
 
 
 def memory(options: argparse.Namespace, folder: str, flags: list[str]) -> None:
@@ -216,6 +225,9 @@ def main() -> None:
     parser.add_argument("--vocab_file")
     parser.add_argument("--dupe_factor", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument(
+        "--workers", action="store_true", help="one beside two workers only"
+    )
     parser.add_argument("--memory", action="store_true")
     parser.add_argument("--megabytes", default="10,30,100")
     options = parser.parse_args()
