@@ -121,6 +121,13 @@ def _define_training_flags() -> None:
         enum_values=list(OPTIMIZERS),
     )
     define(
+        flags.DEFINE_bool,
+        "adam_bias_correction",
+        False,
+        "Correct Adam's moments for their start at 0, which the original does "
+        "not: its first steps are several times as large as the rate says.",
+    )
+    define(
         flags.DEFINE_integer,
         "save_checkpoints_steps",
         1000,

@@ -50,7 +50,8 @@ class RunSettings:
     many `gradient_accumulation_steps` they are computed in. A run with
     `stop_at_step` ends there, while the learning rate goes on falling towards
     `num_train_steps`. With `pack_sequences` records hold several examples,
-    and a batch as many records as hold about that many examples.
+    and a batch as many records as hold about that many examples. LAMB
+    corrects its moments with or without `adam_bias_correction`.
     """
 
     output_dir: str
@@ -67,6 +68,7 @@ class RunSettings:
     num_warmup_steps: int | None = None
     stop_at_step: int | None = None
     optimizer: str = "adam"
+    adam_bias_correction: bool = False
     save_checkpoints_steps: int = 1000
     keep_checkpoint_max: int = 5
     iterations_per_loop: int = 1000

@@ -95,9 +95,10 @@ class TrainingRun:
                 model.config.num_hidden_layers,
                 settings,
             )
-            optimizer = OPTIMIZERS[settings.optimizer](
-                rate_factors=self._rate_factors
-            )
+            options = {"rate_factors": self._rate_factors}
+            if settings.adam_bias_correction:
+                options["bias_correction"] = True
+            optimizer = OPTIMIZERS[settings.optimizer](**options)
             self.state = TrainState.create(task, model, optimizer)
             self.loss_scale = LossScale(dynamic=settings.dtype == "float16")
         self._position = DataPosition(

@@ -301,6 +301,26 @@ def test_masked_lm_alone(folder):
         run(folder, output_dir=out, do_eval=True, use_next_sentence=True)
 
 
+@pytest.mark.parametrize(("corrected", "factor"), [(True, 1), (False, 10**0.5)])
+def test_first_step_of_adam(folder, corrected, factor):
+    """m / sqrt(v) is (1 - 0.9) g / sqrt((1 - 0.999) g^2) at the start."""
+    run(
+        folder,
+        output_dir=folder / "out",
+        do_train=True,
+        num_train_steps=1,
+        num_warmup_steps=0,
+        learning_rate=0.001,
+        adam_bias_correction=corrected,
+    )
+    name = "cls/predictions/output_bias"
+    start, end = (
+        read_variables(str(folder / f"out/model.ckpt-{step}"), [name])[name]
+        for step in (0, 1)
+    )
+    assert np.abs(end - start).max() == pytest.approx(0.001 * factor, rel=0.01)
+
+
 def test_lamb_and_a_vocabulary(folder):
     vocab = folder / "vocab.txt"
     vocab.write_text("".join(f"word{i}\n" for i in range(60)))
