@@ -6,6 +6,8 @@ Each variant is a process of its own; all are loaded, then they take turns.
   model-garden: tf-models-official's pre-trainer and its AdamWeightDecay,
     which clips too, with TensorFlow's defaults.
   model-garden-onednn: the same with oneDNN switched on.
+  model-garden-plain: the same with oneDNN off, which is TensorFlow's default
+    on processors without VNNI instructions.
   keras-mha: a plain Keras 3 model of MultiHeadAttention layers with a loop of
     its own and Keras's AdamW, oneDNN on.
 
@@ -334,6 +336,7 @@ VARIANTS = {
     OWN: (bert_tf_trainer, None),
     "model-garden": (model_garden, None),
     "model-garden-onednn": (model_garden, "1"),
+    "model-garden-plain": (model_garden, "0"),
     "keras-mha": (keras_mha, "1"),
     GEMM: (matmul, "1"),
 }
