@@ -109,9 +109,10 @@ RUNS = {
     "ml_goemotions": (
         UNCASED,
         32,
-        3,
+        6,
         f"{CUSTOM} --train_file=train.tsv --eval_file=dev.tsv --noheader "
-        "--label_kind=multi_label --label_column=1 --text_column=0",
+        "--label_kind=multi_label --label_column=1 --text_column=0 "
+        "--threshold=tune",
     ),
     "ner_wnut17": (
         CASED,
