@@ -27,28 +27,6 @@ def gelu(x: tf.Tensor) -> tf.Tensor:
     return 0.5 * x * (1.0 + tf.tanh(inner))
 
 
-@tf.custom_gradient
-def gelu_for_training(x: tf.Tensor):
-    """`gelu` with its derivative written out, which takes half the time.
-
-    With t = tanh(u), u = a x + b x^3: gelu' = (1 + t) / 2 + x (1 - t^2)
-    (a + 3 b x^2) / 2. For graphs that are differentiated; elsewhere the
-    wrapping would only hide the plain form from TensorFlow's optimizer.
-    """
-    a = math.sqrt(2.0 / math.pi)
-    b = 0.044715 * a
-    square = x * x
-    t = tf.tanh(x * (a + b * square))
-    half = 0.5 + 0.5 * t
-
-    def gradient(upstream):
-        # The kernel multiplies by 1 - t^2.
-        slope = tf.raw_ops.TanhGrad(y=t, dy=0.5 * a + 1.5 * b * square)
-        return upstream * (half + x * slope)
-
-    return x * half, gradient
-
-
 def gelu_erf(x: tf.Tensor) -> tf.Tensor:
     """Gaussian error linear unit, exact form, as PyTorch models have it."""
     return 0.5 * x * (1.0 + tf.math.erf(x * math.sqrt(0.5)))

@@ -22,9 +22,6 @@ from bert_tf.layers import (
     attention_penalty,
     dense,
     gather_positions,
-    gelu,
-    gelu_for_training,
-    get_activation,
 )
 
 # Dropout sites: one after the embeddings, three in each encoder layer, one
@@ -51,9 +48,14 @@ class EncoderLayer(keras.layers.Layer):
         self.intermediate = Scope(
             "intermediate",
             dtype,
-            dense=dense(config.intermediate_size, config, "dense", dtype=dtype),
+            dense=dense(
+                config.intermediate_size,
+                config,
+                "dense",
+                config.hidden_act,
+                dtype,
+            ),
         )
-        self.activation = get_activation(config.hidden_act)
         self.feed_forward_output = ResidualOutput(
             config, config.intermediate_size, dtype
         )
@@ -68,16 +70,11 @@ class EncoderLayer(keras.layers.Layer):
     def call(self, x, shape, mask_penalty, seeds=None):
         """[B * S, D] in; the same out, with the probabilities."""
         seeds = seeds or (None,) * _SITES_PER_LAYER
-        activation = self.activation
-        if activation is gelu and seeds[0] is not None:
-            activation = gelu_for_training
         context, probs = self.self_attention(
             x, shape=shape, mask_penalty=mask_penalty, seed=seeds[0]
         )
         x = self.attention_output(context, residual=x, seed=seeds[1])
         inner = self.intermediate(x)
-        if activation is not None:
-            inner = activation(inner)
         x = self.feed_forward_output(inner, residual=x, seed=seeds[2])
         return x, probs
 

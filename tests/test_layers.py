@@ -21,26 +21,6 @@ def test_gelu_erf_is_the_exact_one():
     assert 1e-4 < np.abs(found - tanh_form).max() < 1e-3
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
-def test_gelu_for_training_is_gelu(dtype):
-    x = tf.cast(X, dtype)
-    atol = {"float32": 2e-6, "float64": 1e-12, "bfloat16": 0.05}[dtype]
-    found = []
-    for function in (layers.gelu, layers.gelu_for_training):
-        with tf.GradientTape() as tape:
-            tape.watch(x)
-            y = function(x)
-        gradient = tape.gradient(y, x, output_gradients=tf.cos(x))
-        assert y.dtype == gradient.dtype == dtype
-        found.append((y, gradient))
-    for plain, written_out in zip(*found, strict=True):
-        np.testing.assert_allclose(
-            tf.cast(written_out, "float64"),
-            tf.cast(plain, "float64"),
-            atol=atol,
-        )
-
-
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_gelu_erf_in_lower_precision(dtype):
     found = layers.gelu_erf(tf.cast(X, dtype))

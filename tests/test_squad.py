@@ -453,4 +453,5 @@ def test_description(tokenizer, squad_file):
         "max_query_length": 2,
         "split_cjk_words": False,
         "split_unicode_blanks": False,
+        "pack_sequences": False,
     }
