@@ -10,7 +10,9 @@ Figures are medians over the rounds and their ratios.
   single: one text of 64 pieces.
 
 In the last two `bert_tf` is compared with tf-models-official and with
-transformers on PyTorch, each as it comes, where they are installed. Weights
+transformers on PyTorch, each as it comes, where they are installed
+(transformers may be in an environment of its own, whose Python the variable
+BERT_TF_TRANSFORMERS_PYTHON names). Weights
 are random.
 
     python benchmarks/inference.py
@@ -48,6 +50,7 @@ VARIANTS = {
     "single": ("bert_tf", "tf-models-official", "transformers"),
 }
 PADDED_LENGTH = 128
+TRANSFORMERS_PYTHON = "BERT_TF_TRANSFORMERS_PYTHON"
 PADDED_ROWS = 32
 CALLS_BEFORE_TIMING = 50
 TOLERANCE = 1e-5
@@ -298,7 +301,10 @@ class Worker:
     """One variant in its own process."""
 
     def __init__(self, variant: str, case: str, folder: str, log):
-        command = [sys.executable, __file__, "--worker", variant, case, folder]
+        python = sys.executable
+        if variant == "transformers":
+            python = os.environ.get(TRANSFORMERS_PYTHON, python)
+        command = [python, __file__, "--worker", variant, case, folder]
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
