@@ -261,6 +261,9 @@ def test_rows_are_packed_again_only_when_records_change(tmp_path):
     written = os.stat(first.paths[0]).st_mtime_ns
     assert prepare() == first
     assert os.stat(first.paths[0]).st_mtime_ns == written
+    os.remove(first.paths[0])
+    assert prepare() == first
+    assert os.path.exists(first.paths[0])
     write(2)
     prepare()
     assert os.stat(first.paths[0]).st_mtime_ns > written

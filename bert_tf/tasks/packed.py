@@ -133,7 +133,10 @@ class PackedTask(Task):
         stem = path_in(output_dir, f"{split.mode}{split.suffix}_packed")
         identity = _identity(records.paths, layout)
         found = _read_json(f"{stem}.json")
-        if found.get("identity") != identity:
+        folder_holds_all = all(
+            exists(path_in(output_dir, name)) for name in found.get("files", ())
+        )
+        if found.get("identity") != identity or not folder_holds_all:
             found = _write_rows(records.paths, layout, stem)
             with atomic_write(f"{stem}.json") as stream:
                 json.dump({**found, "identity": identity}, stream, indent=2)
@@ -149,7 +152,7 @@ class PackedTask(Task):
             100 * found["pieces"] / (examples * layout.length),
         )
         return RecordFiles(
-            found["paths"],
+            [path_in(output_dir, name) for name in found["files"]],
             rows,
             records.num_examples,
             records.shuffle_buffer,
@@ -264,7 +267,7 @@ def _read_json(path: str) -> dict[str, Any]:
 def _write_rows(
     sources: Sequence[str], layout: RowLayout, stem: str
 ) -> dict[str, Any]:
-    """Packs each file into one of its own; returns paths and counts."""
+    """Packs each file into one of its own; returns names and counts."""
     row_spec = layout.row_spec()
     paths, rows, examples, pieces = [], 0, 0, 0
     for i, source in enumerate(sources):
@@ -287,7 +290,7 @@ def _write_rows(
     if not rows:
         raise ValueError(f"no record to pack in {', '.join(sources)}")
     return {
-        "paths": paths,
+        "files": [os.path.basename(path) for path in paths],
         "rows": rows,
         "examples": examples,
         "pieces": pieces,
