@@ -6,14 +6,13 @@ Shape letters: B batch, S sequence, L labels.
 import dataclasses
 import json
 import logging
-import os
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from bert_tf import files, losses, metrics
-from bert_tf.checkpoint import latest_checkpoint
+from bert_tf.checkpoint import latest_checkpoint_name
 from bert_tf.config import BertConfig
 from bert_tf.heads import BertForSequenceClassification
 from bert_tf.records import write_records
@@ -319,7 +318,7 @@ class ClassificationTask(Task):
                     results["targets"], results["probabilities"]
                 ),
                 split.name,
-                _checkpoint_name(output_dir),
+                latest_checkpoint_name(output_dir),
             )
             _logger.info("%s: thresholds of the labels in %s", split.name, path)
         report: dict = {"part": split.name, **self.scores(results)}
@@ -377,7 +376,7 @@ class ClassificationTask(Task):
         if isinstance(self.threshold, float):
             return self.threshold
         stored = read_thresholds(
-            output_dir, self.labels, _checkpoint_name(output_dir)
+            output_dir, self.labels, latest_checkpoint_name(output_dir)
         )
         return DEFAULT if stored is None else stored
 
@@ -386,8 +385,3 @@ class ClassificationTask(Task):
         if self.source is not None:
             record["data_set"] = self.source.data_set.name
         return record
-
-
-def _checkpoint_name(folder: str) -> str | None:
-    latest = latest_checkpoint(folder)
-    return latest and os.path.basename(latest)

@@ -6,7 +6,6 @@ Shape letters: B batch, S sequence.
 import dataclasses
 import json
 import logging
-import os
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -15,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf import files, losses
-from bert_tf.checkpoint import latest_checkpoint
+from bert_tf.checkpoint import latest_checkpoint_name
 from bert_tf.config import BertConfig
 from bert_tf.heads import BertForQuestionAnswering
 from bert_tf.records import write_records
@@ -318,7 +317,7 @@ class SquadTask(Task):
             "null_score_diff_threshold": scores["best_f1_thresh"],
             "best_f1": scores["best_f1"],
             "eval_file": split.name,
-            "checkpoint": _checkpoint_name(output_dir),
+            "checkpoint": latest_checkpoint_name(output_dir),
         }
         path = path_in(output_dir, THRESHOLD_FILE)
         with files.atomic_write(path) as stream:
@@ -335,7 +334,7 @@ class SquadTask(Task):
             return 0.0
         record = json.loads(files.read_bytes(path))
         value = float(record["null_score_diff_threshold"])
-        current = _checkpoint_name(output_dir)
+        current = latest_checkpoint_name(output_dir)
         if record["checkpoint"] != current:
             _logger.warning(
                 "%s holds the null threshold %g found for %s; it is not used "
@@ -357,11 +356,6 @@ class SquadTask(Task):
 
     def description(self):
         return {"task": self.name, **self.settings.description()}
-
-
-def _checkpoint_name(folder: str) -> str | None:
-    latest = latest_checkpoint(folder)
-    return latest and os.path.basename(latest)
 
 
 def _window_results(
