@@ -131,11 +131,22 @@ class TaskPool:
         else:
             with self._told_if_broken():
                 futures = [
-                    self._executor.submit(_do, method, chunk)
+                    self._submit(method, chunk)
                     for chunk in _chunks(tasks, self.num_workers)
                 ]
             results = self._results(collections.deque(futures))
         return self._logged(results, len(tasks), what)
+
+    def _submit(
+        self, method: str, chunk: list[tuple]
+    ) -> concurrent.futures.Future:
+        try:
+            return self._executor.submit(_do, method, chunk)
+        except OSError:
+            # The executor may start a process for the task while its thread
+            # closes the pipes of a broken pool; then it refuses this one.
+            self._executor.submit(int)
+            raise
 
     def _logged(
         self, results: Iterable[list], number: int, what: str

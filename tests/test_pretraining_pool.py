@@ -119,5 +119,27 @@ def test_a_killed_process_is_an_error_not_a_hang(worker, tmp_path):
             list(pool.run("hash_file", [task] * 20, "files"))
 
 
+@pytest.mark.parametrize("is_broken", [True, False])
+def test_a_pool_that_breaks_while_a_process_starts_is_told(
+    worker, is_broken, monkeypatch
+):
+    worker, arguments = worker
+
+    def start():
+        if is_broken:
+            pool._executor._broken = "a process is gone"
+        raise OSError("handle is closed")
+
+    with TaskPool(2, worker, arguments) as pool:
+        # Also where the processes are forked, and start all at once.
+        monkeypatch.setattr(
+            pool._executor, "_start_executor_manager_thread", start
+        )
+        error = RuntimeError if is_broken else OSError
+        match = "fewer --num_workers" if is_broken else "handle is closed"
+        with pytest.raises(error, match=match):
+            list(pool.run("hash_file", [("text0",)], "files"))
+
+
 def test_default_workers_are_the_cores():
     assert 1 <= default_workers() <= (os.cpu_count() or 1)
