@@ -142,9 +142,10 @@ class TaskPool:
     ) -> concurrent.futures.Future:
         try:
             return self._executor.submit(_do, method, chunk)
-        except OSError:
+        except Exception:
             # The executor may start a process for the task while its thread
-            # closes the pipes of a broken pool; then it refuses this one.
+            # closes the pipes of a broken pool, which fails in many ways;
+            # it refuses this task then, with the error that tells it.
             self._executor.submit(int)
             raise
 
