@@ -16,6 +16,7 @@ from collections.abc import Callable
 import keras
 import tensorflow as tf
 
+from bert_tf import derivatives
 from bert_tf.config import LAYER_NORM_EPS, BertConfig
 
 MASK_PENALTY = -10000.0
@@ -126,8 +127,13 @@ class LayerNorm(keras.layers.Layer):
         )
         self.built = True
 
-    def call(self, x):
+    def call(self, x, training=False):
+        """Normalizes; `training` chooses a form that is quicker to derive."""
         x = tf.cast(x, tf.float32)
+        if training:
+            gamma, beta = map(tf.convert_to_tensor, (self.gamma, self.beta))
+            x = derivatives.layer_norm(x, gamma, beta, self.epsilon)
+            return tf.cast(x, self.output_dtype)
         centred = x - tf.reduce_mean(x, axis=-1, keepdims=True)
         variance = tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True)
         scale = tf.math.rsqrt(variance + self.epsilon) * self.gamma
@@ -182,7 +188,7 @@ class Embeddings(keras.layers.Layer):
             x += positions[:length]
         else:
             x += tf.gather(positions, position_ids)
-        x = self.layer_norm(x)
+        x = self.layer_norm(x, training=seed is not None)
         return dropout(x, config.hidden_dropout_prob, seed)
 
 
@@ -257,7 +263,7 @@ class ResidualOutput(keras.layers.Layer):
 
     def call(self, x, residual, seed=None):
         x = dropout(self.dense(x), self.config.hidden_dropout_prob, seed)
-        return self.layer_norm(x + residual)
+        return self.layer_norm(x + residual, training=seed is not None)
 
 
 class Scope(keras.layers.Layer):

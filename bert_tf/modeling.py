@@ -7,12 +7,13 @@ Shape letters: B batch, S sequence, N heads, D hidden.
 """
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
 import tensorflow as tf
 
+from bert_tf import derivatives
 from bert_tf.config import BertConfig
 from bert_tf.layers import (
     Embeddings,
@@ -22,6 +23,8 @@ from bert_tf.layers import (
     attention_penalty,
     dense,
     gather_positions,
+    gelu,
+    get_activation,
 )
 
 # Dropout sites: one after the embeddings, three in each encoder layer, one
@@ -48,14 +51,9 @@ class EncoderLayer(keras.layers.Layer):
         self.intermediate = Scope(
             "intermediate",
             dtype,
-            dense=dense(
-                config.intermediate_size,
-                config,
-                "dense",
-                config.hidden_act,
-                dtype,
-            ),
+            dense=dense(config.intermediate_size, config, "dense", dtype=dtype),
         )
+        self.activation = get_activation(config.hidden_act)
         self.feed_forward_output = ResidualOutput(
             config, config.intermediate_size, dtype
         )
@@ -70,11 +68,16 @@ class EncoderLayer(keras.layers.Layer):
     def call(self, x, shape, mask_penalty, seeds=None):
         """[B * S, D] in; the same out, with the probabilities."""
         seeds = seeds or (None,) * _SITES_PER_LAYER
+        activation = self.activation
+        if activation is gelu and seeds[0] is not None:
+            activation = derivatives.gelu
         context, probs = self.self_attention(
             x, shape=shape, mask_penalty=mask_penalty, seed=seeds[0]
         )
         x = self.attention_output(context, residual=x, seed=seeds[1])
         inner = self.intermediate(x)
+        if activation is not None:
+            inner = activation(inner)
         x = self.feed_forward_output(inner, residual=x, seed=seeds[2])
         return x, probs
 
@@ -157,6 +160,9 @@ class BertEncoder(keras.layers.Layer):
         hidden_size = self.config.hidden_size
         x = tf.reshape(embedding_output, [-1, hidden_size])
         layers, attention = [], []
+        recompute = (
+            self.recompute and seeds is not None and not return_attention_probs
+        )
         for i, layer in enumerate(self.encoder_layers):
             first = 1 + _SITES_PER_LAYER * i
             apply = functools.partial(
@@ -165,11 +171,13 @@ class BertEncoder(keras.layers.Layer):
                 mask_penalty=penalty,
                 seeds=tuple(split[first : first + _SITES_PER_LAYER]),
             )
-            if self.recompute and seeds is not None:
-                apply = tf.recompute_grad(apply)
-            x, probs = apply(x)
+            if recompute:
+                # Another result would be kept, as a gradient of zeros.
+                x = tf.recompute_grad(_without_probs(apply))(x)
+            else:
+                x, probs = apply(x)
+                attention.append(probs)
             layers.append(tf.reshape(x, [*shape, hidden_size]))
-            attention.append(probs)
         outputs = {
             "embedding_output": embedding_output,
             "all_encoder_layers": layers,
@@ -181,6 +189,10 @@ class BertEncoder(keras.layers.Layer):
         if return_attention_probs:
             outputs["attention_probs"] = attention
         return outputs
+
+
+def _without_probs(layer: Callable) -> Callable:
+    return lambda x: layer(x)[0]
 
 
 def _first_tokens(hidden: tf.Tensor, starts: tf.Tensor | None) -> tf.Tensor:

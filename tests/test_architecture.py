@@ -37,6 +37,7 @@ LEVELS = (
         "data_position",
         "pooling",
         "length_batches",
+        "derivatives",
     ),
     (
         "checkpoint",
