@@ -43,7 +43,10 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--optimizer", default="adam")
     parser.add_argument("--masked_lm_prob", type=float, default=0.15)
     parser.add_argument("--dropout", type=float, default=0.1)
+    parser.add_argument("--no_next_sentence", action="store_true")
     parser.add_argument("--initializer_range", type=float, default=0.02)
+    parser.add_argument("--position_init", default="random")
+    parser.add_argument("--adam_bias_correction", action="store_true")
     parser.add_argument("--max_seq_length", type=int, default=128)
     parser.add_argument("--num_train_steps", type=int, default=3000)
     parser.add_argument("--num_warmup_steps", type=int, default=300)
@@ -52,6 +55,13 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--dupe_factor", type=int, default=2)
     parser.add_argument(
         "--task_learning_rates", type=float, nargs="+", default=[1e-4, 3e-4]
+    )
+    parser.add_argument("--task_dropout", type=float, default=0.1)
+    parser.add_argument(
+        "--task_reinit_top_layers",
+        type=int,
+        default=0,
+        help="encoder layers that fine-tuning starts from random values",
     )
     parser.add_argument("--task_epochs", type=float, default=3.0)
     parser.add_argument("--task_seeds", type=int, nargs="+", default=[1, 2, 3])
@@ -113,9 +123,9 @@ def predictions(args) -> int:
     return math.ceil(args.max_seq_length * args.masked_lm_prob)
 
 
-def write_config(args, vocab_size: int) -> str:
-    """Writes the config of the model; returns its path."""
-    path = str(args.work_dir / "bert_config.json")
+def write_config(args, vocab_size: int, name: str, dropout: float) -> str:
+    """Writes a config of the model; returns its path."""
+    path = str(args.work_dir / name)
     config = {
         "vocab_size": vocab_size,
         "hidden_size": args.hidden_size,
@@ -123,8 +133,8 @@ def write_config(args, vocab_size: int) -> str:
         "num_attention_heads": max(1, args.hidden_size // 64),
         "intermediate_size": 4 * args.hidden_size,
         "hidden_act": "gelu",
-        "hidden_dropout_prob": args.dropout,
-        "attention_probs_dropout_prob": args.dropout,
+        "hidden_dropout_prob": dropout,
+        "attention_probs_dropout_prob": dropout,
         "max_position_embeddings": max(128, args.max_seq_length),
         "type_vocab_size": 2,
         "initializer_range": args.initializer_range,
@@ -143,11 +153,13 @@ def pretrain(args, config_file: str, records: dict[str, str]) -> dict:
         task = PretrainingTask(
             args.max_seq_length,
             predictions(args),
+            use_next_sentence=not args.no_next_sentence,
             source=PretrainingSource(
                 [records["train"]],
                 [records[eval_part]],
                 max_eval_records=100 * EVAL_BATCH_SIZE,
             ),
+            position_init=args.position_init,
         )
         return runner.run(
             lambda config: task,
@@ -166,6 +178,7 @@ def pretrain(args, config_file: str, records: dict[str, str]) -> dict:
                 eval_batch_size=EVAL_BATCH_SIZE,
                 learning_rate=args.learning_rate,
                 optimizer=args.optimizer,
+                adam_bias_correction=args.adam_bias_correction,
                 num_train_steps=args.num_train_steps,
                 num_warmup_steps=args.num_warmup_steps,
                 save_checkpoints_steps=500,
@@ -214,6 +227,7 @@ def fine_tune(
             num_train_epochs=args.task_epochs,
             random_seed=seed,
             keep_checkpoint_max=1,
+            reinit_top_layers=args.task_reinit_top_layers if start else 0,
         ),
         DeviceSettings(),
     ).values()
@@ -261,7 +275,13 @@ def main() -> None:
     texts = split_text(args.text, args.work_dir)
     entropies = {n: unigram_entropy(tokenizer, p) for n, p in texts.items()}
     records = make_records(args, texts)
-    config_file = write_config(args, tokenizer.vocab_size)
+    config_file, task_config_file = (
+        write_config(args, tokenizer.vocab_size, name, dropout)
+        for name, dropout in (
+            ("bert_config.json", args.dropout),
+            ("task_config.json", args.task_dropout),
+        )
+    )
     scores = pretrain(args, config_file, records)
     print(
         f"ln(V)                            {math.log(tokenizer.vocab_size):.3f}"
@@ -272,11 +292,16 @@ def main() -> None:
         print(
             f"{name:12} step {found['global_step']:5d}: masked-LM loss "
             f"{found['masked_lm_loss']:.3f}, accuracy "
-            f"{found['masked_lm_accuracy']:.3f}; next-sentence accuracy "
-            f"{found['next_sentence_accuracy']:.3f}"
+            f"{found['masked_lm_accuracy']:.3f}"
+            + (
+                ""
+                if args.no_next_sentence
+                else "; next-sentence accuracy "
+                f"{found['next_sentence_accuracy']:.3f}"
+            )
         )
     if args.data_dir:
-        compare_fine_tuning(args, config_file)
+        compare_fine_tuning(args, task_config_file)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from bert_tf import derivatives
@@ -69,6 +70,30 @@ def get_activation(name: str | Callable | None) -> Callable | None:
 def truncated_normal(stddev: float) -> keras.initializers.Initializer:
     """Normal values of mean 0, cut at two standard deviations."""
     return keras.initializers.TruncatedNormal(stddev=stddev)
+
+
+def sinusoidal_positions(
+    rows: int, size: int, amplitude: float
+) -> np.ndarray:
+    """Start values of position embeddings that lie near for near positions.
+
+    Sines in the first half of a row, cosines in the second, of wavelengths
+    from 2 pi to 10000 * 2 pi (Vaswani et al. 2017, arXiv 1706.03762, section
+    3.5, with the columns in another order).
+
+    Args:
+      rows: number of positions.
+      size: D.
+      amplitude: of each sine.
+
+    Returns:
+      float32 [rows, D].
+    """
+    half = (size + 1) // 2
+    rates = 10000.0 ** (-np.arange(half) / half)
+    angles = np.arange(rows)[:, np.newaxis] * rates
+    waves = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+    return (amplitude * waves[:, :size]).astype(np.float32)
 
 
 def dropout(x: tf.Tensor, rate: float, seed: tf.Tensor | None) -> tf.Tensor:

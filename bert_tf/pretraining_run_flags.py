@@ -57,6 +57,15 @@ def _define_data_flags() -> None:
         True,
         "Whether to train next-sentence prediction beside masked LM.",
     )
+    define(
+        flags.DEFINE_enum,
+        "position_init",
+        "random",
+        "Start values of the position embeddings, without --init_checkpoint: "
+        "random as in the original, or sinusoidal, with which a small model "
+        "sees neighbouring words much sooner.",
+        enum_values=["random", "sinusoidal"],
+    )
 
 
 def _define_step_flags() -> None:
@@ -180,6 +189,12 @@ def create_task(
             f"--masked_lm_prob is {FLAGS.masked_lm_prob}, expected above 0, "
             "at most 1"
         )
+    if FLAGS.position_init != "random" and model.init_checkpoint:
+        raise ValueError(
+            f"--position_init is {FLAGS.position_init!r}, for weights that "
+            "start afresh; but --init_checkpoint is "
+            f"{model.init_checkpoint}, which has its own"
+        )
     _check_vocabulary(config, model)
     train_paths = eval_paths = []
     if run.do_train or not FLAGS.eval_input_file:
@@ -202,4 +217,5 @@ def create_task(
             FLAGS.masked_lm_prob,
             run.random_seed,
         ),
+        FLAGS.position_init,
     )

@@ -50,3 +50,22 @@ def test_the_configs_epsilon_reaches_every_norm():
     x = np.array([[1.0, 3.0]], "f4")
     norm = layers.LayerNorm(epsilon=0.25)
     np.testing.assert_allclose(norm(x), [[-1, 1]] / np.sqrt(1.25), rtol=1e-6)
+
+
+@pytest.mark.parametrize("size", [32, 33])
+def test_sinusoidal_positions(size):
+    table = layers.sinusoidal_positions(60, size, 0.5)
+    assert table.shape == (60, size) and table.dtype == "float32"
+    half = (size + 1) // 2
+    np.testing.assert_allclose(table[:, 0], 0.5 * np.sin(range(60)), atol=1e-6)
+    slowest = 10000 ** (-(half - 1) / half)
+    np.testing.assert_allclose(
+        table[:, half - 1], 0.5 * np.sin(np.arange(60) * slowest), atol=1e-6
+    )
+    # The product of two rows depends on their distance alone, but for the
+    # column that an odd size leaves out.
+    products = table.astype("f8") @ table.T
+    for distance in (1, 5, 20):
+        diagonal = np.diagonal(products, distance)
+        assert np.ptp(diagonal) < (1e-5 if size % 2 == 0 else 0.26)
+    assert products[30].argmax() == 30

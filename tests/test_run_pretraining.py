@@ -21,6 +21,8 @@ from bert_tf.checkpoint import (
     read_variables,
 )
 from bert_tf.common_flags import FLAGS
+from bert_tf.config import BertConfig
+from bert_tf.layers import sinusoidal_positions
 from bert_tf.train_loop import steps_done
 
 common_flags.define_model_flags()
@@ -301,6 +303,18 @@ def test_masked_lm_alone(folder):
         run(folder, output_dir=out, do_eval=True, use_next_sentence=True)
 
 
+def test_sinusoidal_positions_are_where_training_starts(folder):
+    out = folder / "out"
+    run(folder, output_dir=out, do_train=True, position_init="sinusoidal")
+    name = "bert/embeddings/position_embeddings"
+    start = read_variables(str(out / "model.ckpt-0"), [name])[name]
+    config = BertConfig.from_json_file(folder / "bert_config.json")
+    expected = sinusoidal_positions(*start.shape, config.initializer_range)
+    np.testing.assert_array_equal(start, expected)
+    end = read_variables(latest_checkpoint(str(out)), [name])[name]
+    assert np.abs(end - start)[:16].min(axis=1).max() > 0
+
+
 @pytest.mark.parametrize(("corrected", "factor"), [(True, 1), (False, 10**0.5)])
 def test_first_step_of_adam(folder, corrected, factor):
     """m / sqrt(v) is (1 - 0.9) g / sqrt((1 - 0.999) g^2) at the start."""
@@ -358,6 +372,10 @@ def test_lamb_and_a_vocabulary(folder):
         ),
         ({"max_seq_length": 25}, ["--max_seq_length is 25", "24 positions"]),
         ({"num_train_steps": 0}, ["--num_train_steps is 0"]),
+        (
+            {"position_init": "sinusoidal", "init_checkpoint": "other"},
+            ["--position_init is 'sinusoidal'", "--init_checkpoint"],
+        ),
         ({"num_warmup_steps": -1}, ["--num_warmup_steps is -1"]),
         ({"max_eval_steps": 0}, ["--max_eval_steps is 0"]),
         ({"masked_lm_prob": 1.5}, ["--masked_lm_prob is 1.5"]),

@@ -14,6 +14,7 @@ import tensorflow as tf
 from bert_tf import losses
 from bert_tf.config import BertConfig
 from bert_tf.heads import BertForMaskedLM, BertForPreTraining
+from bert_tf.layers import sinusoidal_positions
 from bert_tf.pretraining_masking import mask_batch
 from bert_tf.pretraining_settings import static_features
 from bert_tf.records import FeatureSpec
@@ -71,6 +72,9 @@ class PretrainingTask(Task):
       use_next_sentence: add the next-sentence loss; without it the model has
         no such head and the pooler is not trained.
       source: the records; may be left out where only the loss is wanted.
+      position_init: start values of the position embeddings: `random` as the
+        original, or `sinusoidal`: waves whose amplitude is the
+        config's `initializer_range`.
     """
 
     name = "pretraining"
@@ -90,17 +94,26 @@ class PretrainingTask(Task):
         max_predictions_per_seq: int,
         use_next_sentence: bool = True,
         source: PretrainingSource | None = None,
+        position_init: str = "random",
     ):
         self.max_seq_length = max_seq_length
         self.max_predictions_per_seq = max_predictions_per_seq
         self.use_next_sentence = use_next_sentence
         self.source = source or PretrainingSource()
+        self.position_init = position_init
         self._specs: dict[str, FeatureSpec] = {}
 
     def create_model(self, config: BertConfig, **kwargs):
+        model_class = BertForMaskedLM
         if self.use_next_sentence:
-            return BertForPreTraining(config, **kwargs)
-        return BertForMaskedLM(config, **kwargs)
+            model_class = BertForPreTraining
+        model = model_class(config, **kwargs)
+        if self.position_init == "sinusoidal":
+            table = model.bert.embeddings.position_embeddings
+            table.assign(
+                sinusoidal_positions(*table.shape, config.initializer_range)
+            )
+        return model
 
     def head_shapes(self, config: BertConfig):
         shapes = {"cls/predictions/output_bias": (config.vocab_size,)}
