@@ -84,6 +84,7 @@ class StepTerms(NamedTuple):
       beta_2: decay of the second moment.
       power_1: beta_1^t, 0 without bias correction.
       power_2: beta_2^t.
+      epsilon: added to the root of the second moment.
     """
 
     learning_rate: tf.Tensor
@@ -93,6 +94,7 @@ class StepTerms(NamedTuple):
     beta_2: tf.Tensor
     power_1: tf.Tensor
     power_2: tf.Tensor
+    epsilon: tf.Tensor
 
 
 class AdamWeightDecay:
@@ -228,6 +230,7 @@ class AdamWeightDecay:
             beta_2,
             power_1,
             power_2,
+            tf.constant(self.epsilon, tf.float32),
         )
 
     def _of_variable(self, name: str, rate: tf.Tensor) -> tf.Tensor:
@@ -282,7 +285,7 @@ class AdamWeightDecay:
             lr=self._of_variable(name, terms.kernel_rate),
             beta1=terms.beta_1,
             beta2=terms.beta_2,
-            epsilon=self.epsilon,
+            epsilon=terms.epsilon,
             grad=gradient,
         )
 
@@ -317,7 +320,7 @@ class Lamb(AdamWeightDecay):
         v.assign(beta_2 * v + (1.0 - beta_2) * tf.square(gradient))
         first = m / (1.0 - terms.power_1)
         second = v / (1.0 - terms.power_2)
-        update = first / (tf.sqrt(second) + self.epsilon)
+        update = first / (tf.sqrt(second) + terms.epsilon)
         ratio = 1.0
         if self.decays(name):
             update += self.weight_decay_rate * variable
