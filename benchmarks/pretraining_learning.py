@@ -10,6 +10,13 @@ the margin is printed. A folder that is given again goes on where it was.
     python benchmarks/pretraining_learning.py --text 'corpus/*.txt' \
         --vocab_file uncased_L-12_H-768_A-12/vocab.txt \
         --data_dir glue/SST-2 --work_dir /tmp/learning
+    python benchmarks/pretraining_learning.py --text 'corpus/*.txt' \
+        --data_dir glue/SST-2 --work_dir /tmp/learning_more \
+        --position_init sinusoidal --initializer_range 0.088 --dropout 0 \
+        --adam_bias_correction --learning_rate 1.5e-3 --max_seq_length 64 \
+        --masked_lm_prob 0.3 --dupe_factor 5 --no_next_sentence \
+        --task_length 128 --task_pack_sequences --task_reinit_top_layers 2 \
+        --task_learning_rates 3e-4
 """
 
 import argparse
@@ -28,13 +35,15 @@ from bert_tf.tokenization import FullTokenizer
 
 HELD_OUT_EVERY = 20
 EVAL_BATCH_SIZE = 32
-TASK_LENGTH = 64
 
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--text", required=True, help="pattern of text files")
-    parser.add_argument("--vocab_file", required=True)
+    parser.add_argument(
+        "--vocab_file", help="without it pieces are learned from the text"
+    )
+    parser.add_argument("--learned_pieces", type=int, default=4000)
     parser.add_argument("--cased", action="store_true")
     parser.add_argument("--data_dir", help="SST-2 layout; without it no task")
     parser.add_argument("--work_dir", required=True, type=pathlib.Path)
@@ -56,6 +65,8 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--task_learning_rates", type=float, nargs="+", default=[1e-4, 3e-4]
     )
+    parser.add_argument("--task_length", type=int, default=64)
+    parser.add_argument("--task_pack_sequences", action="store_true")
     parser.add_argument("--task_dropout", type=float, default=0.1)
     parser.add_argument(
         "--task_reinit_top_layers",
@@ -84,6 +95,26 @@ def split_text(pattern: str, folder: pathlib.Path) -> dict[str, str]:
         with files.atomic_write(paths[name]) as stream:
             stream.write("\n\n".join(chosen) + "\n")
     return paths
+
+
+def learn_vocab(args, path: str) -> str:
+    """Learns pieces from a text, which takes minutes; returns their file."""
+    vocab_file = str(args.work_dir / "vocab.txt")
+    if not files.exists(vocab_file):
+        import tensorflow as tf
+        from tensorflow_text.tools.wordpiece_vocab import (
+            bert_vocab_from_dataset,
+        )
+
+        pieces = bert_vocab_from_dataset.bert_vocab_from_dataset(
+            tf.data.TextLineDataset(path).batch(1000),
+            args.learned_pieces,
+            ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"],
+            bert_tokenizer_params={"lower_case": not args.cased},
+        )
+        with files.atomic_write(vocab_file) as stream:
+            stream.writelines(f"{piece}\n" for piece in pieces)
+    return vocab_file
 
 
 def unigram_entropy(tokenizer: FullTokenizer, path: str) -> float:
@@ -212,11 +243,17 @@ def fine_tune(
     source = ClassificationSource(
         find_data_set("sst-2"), tokenizer, args.data_dir
     )
-    task = ClassificationTask(["0", "1"], TASK_LENGTH, "classification", source)
+    task = ClassificationTask(
+        ["0", "1"], args.task_length, "classification", source
+    )
     (scores,) = runner.run(
         lambda config: task,
         ModelSettings(
-            config_file, args.vocab_file, start, not args.cased, TASK_LENGTH
+            config_file,
+            args.vocab_file,
+            start,
+            not args.cased,
+            args.task_length,
         ),
         RunSettings(
             str(args.work_dir / f"task_{kind}_{rate:g}_{seed}"),
@@ -227,6 +264,7 @@ def fine_tune(
             num_train_epochs=args.task_epochs,
             random_seed=seed,
             keep_checkpoint_max=1,
+            pack_sequences=args.task_pack_sequences,
             reinit_top_layers=args.task_reinit_top_layers if start else 0,
         ),
         DeviceSettings(),
@@ -271,8 +309,9 @@ def main() -> None:
     environment.prepare_environment()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     args.work_dir.mkdir(parents=True, exist_ok=True)
-    tokenizer = FullTokenizer(args.vocab_file, not args.cased)
     texts = split_text(args.text, args.work_dir)
+    args.vocab_file = args.vocab_file or learn_vocab(args, texts["train"])
+    tokenizer = FullTokenizer(args.vocab_file, not args.cased)
     entropies = {n: unigram_entropy(tokenizer, p) for n, p in texts.items()}
     records = make_records(args, texts)
     config_file, task_config_file = (

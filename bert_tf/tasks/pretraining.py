@@ -72,9 +72,9 @@ class PretrainingTask(Task):
       use_next_sentence: add the next-sentence loss; without it the model has
         no such head and the pooler is not trained.
       source: the records; may be left out where only the loss is wanted.
-      position_init: start values of the position embeddings: `random` as the
-        original, or `sinusoidal`: waves whose amplitude is the
-        config's `initializer_range`.
+      position_init: start values of the position embeddings: `random` as in
+        the original, or `sinusoidal`, waves whose amplitude is the config's
+        `initializer_range`.
     """
 
     name = "pretraining"
