@@ -1,10 +1,10 @@
 """Gelu and layer normalization with their derivatives written out.
 
-For training, where they take half the time and less than half the memory of
-what TensorFlow derives from the plain forms in `layers`: each operation of
-those keeps its arguments. Elsewhere the wrapping would only hide the plain
-forms from TensorFlow's optimizer. Values are the same, and so are gradients,
-up to rounding.
+For training. From the plain forms in `layers` TensorFlow derives a backward
+pass that keeps the arguments of each operation, 7 tensors for gelu and 2 for
+a norm; here it is 3 and 1, and gelu takes 0.6 of the time on a CPU. Elsewhere
+the wrapping would only hide the plain forms from TensorFlow's optimizer.
+Values are the same, and so are gradients, up to rounding.
 """
 
 import math
