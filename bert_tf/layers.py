@@ -72,9 +72,7 @@ def truncated_normal(stddev: float) -> keras.initializers.Initializer:
     return keras.initializers.TruncatedNormal(stddev=stddev)
 
 
-def sinusoidal_positions(
-    rows: int, size: int, amplitude: float
-) -> np.ndarray:
+def sinusoidal_positions(rows: int, size: int, amplitude: float) -> np.ndarray:
     """Start values of position embeddings that lie near for near positions.
 
     Sines in the first half of a row, cosines in the second, of wavelengths
