@@ -170,6 +170,31 @@ def test_dropout_places_are_independent():
     assert len(masks) == 2 + 3 * 3
 
 
+@pytest.mark.parametrize("with_probs", [False, True])
+def test_layers_computed_again_have_the_same_gradients(model, with_probs):
+    again = BertModel(TINY, recompute=True)
+    again.set_weights(model.get_weights())
+
+    @tf.function
+    def gradients(model):
+        with tf.GradientTape() as tape:
+            outputs = model(
+                {"input_ids": IDS, "input_mask": MASK},
+                training=True,
+                dropout_seed=[4, 5],
+                return_attention_probs=with_probs,
+            )
+            loss = tf.reduce_sum(tf.sin(outputs["pooled_output"]))
+            for probs in outputs.get("attention_probs", ()):
+                loss += tf.reduce_sum(tf.square(probs))
+        found = tape.gradient(loss, model.trainable_variables)
+        return [tf.convert_to_tensor(g) for g in found]
+
+    for one, other in zip(gradients(model), gradients(again), strict=True):
+        assert np.abs(one).max() > 0
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
+
+
 def test_predict_equals_call(model):
     inputs = {"input_ids": IDS, "input_mask": MASK}
     np.testing.assert_allclose(
