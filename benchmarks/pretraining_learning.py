@@ -21,6 +21,7 @@ the margin is printed. A folder that is given again goes on where it was.
 
 import argparse
 import collections
+import itertools
 import json
 import logging
 import math
@@ -32,6 +33,7 @@ from bert_tf.pretraining_data import create_pretraining_data
 from bert_tf.pretraining_settings import PretrainingDataSettings
 from bert_tf.settings import DeviceSettings, ModelSettings, RunSettings
 from bert_tf.tokenization import FullTokenizer
+from bert_tf.tokenization.learning import learn_vocabulary, save_vocabulary
 
 HELD_OUT_EVERY = 20
 EVAL_BATCH_SIZE = 32
@@ -97,24 +99,17 @@ def split_text(pattern: str, folder: pathlib.Path) -> dict[str, str]:
     return paths
 
 
-def learn_vocab(args, path: str) -> str:
-    """Learns pieces from a text, which takes minutes; returns their file."""
-    vocab_file = str(args.work_dir / "vocab.txt")
-    if not files.exists(vocab_file):
-        import tensorflow as tf
-        from tensorflow_text.tools.wordpiece_vocab import (
-            bert_vocab_from_dataset,
+def learn_vocab(args) -> str:
+    """Learns pieces from all the text, in minutes; returns their file."""
+    path = str(args.work_dir / "vocab.txt")
+    if not files.exists(path):
+        lines = itertools.chain.from_iterable(
+            files.read_bytes(name).decode("utf-8").splitlines()
+            for name in files.expand_patterns(args.text, "text")
         )
-
-        pieces = bert_vocab_from_dataset.bert_vocab_from_dataset(
-            tf.data.TextLineDataset(path).batch(1000),
-            args.learned_pieces,
-            ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"],
-            bert_tokenizer_params={"lower_case": not args.cased},
-        )
-        with files.atomic_write(vocab_file) as stream:
-            stream.writelines(f"{piece}\n" for piece in pieces)
-    return vocab_file
+        pieces = learn_vocabulary(lines, args.learned_pieces, not args.cased)
+        save_vocabulary(pieces, path)
+    return path
 
 
 def unigram_entropy(tokenizer: FullTokenizer, path: str) -> float:
@@ -310,7 +305,7 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     args.work_dir.mkdir(parents=True, exist_ok=True)
     texts = split_text(args.text, args.work_dir)
-    args.vocab_file = args.vocab_file or learn_vocab(args, texts["train"])
+    args.vocab_file = args.vocab_file or learn_vocab(args)
     tokenizer = FullTokenizer(args.vocab_file, not args.cased)
     entropies = {n: unigram_entropy(tokenizer, p) for n, p in texts.items()}
     records = make_records(args, texts)

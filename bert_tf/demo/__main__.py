@@ -30,7 +30,7 @@ def main() -> None:
     parser.add_argument(
         "--pretraining_steps",
         type=int,
-        default=600,
+        default=900,
         help="steps of 32 examples (default: %(default)s)",
     )
     parser.add_argument(

@@ -19,21 +19,18 @@ def read_scalar(folder: pathlib.Path, tag: str) -> list[tuple[int, float]]:
 
 
 def draw_loss(folder: pathlib.Path, target: pathlib.Path) -> None:
-    """Draws a run's training loss over its steps as a PNG."""
+    """Draws the masked-LM loss of a run over its steps as a PNG."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(7, 4))
-    for tag in ("masked_lm_loss", "next_sentence_loss"):
-        points = read_scalar(folder, tag)
-        axes.plot(*zip(*points, strict=True), label=tag.replace("_", " "))
+    axes.plot(*zip(*read_scalar(folder, "loss"), strict=True))
     axes.set_xlabel("step")
-    axes.set_ylabel("loss (nats)")
+    axes.set_ylabel("masked-LM loss (nats)")
     axes.set_ylim(bottom=0)
     axes.grid(alpha=0.3)
-    axes.legend(frameon=False)
     figure.tight_layout()
     figure.savefig(target, dpi=120)
     pyplot.close(figure)
