@@ -191,7 +191,9 @@ def fine_tune(
             learning_rate=5e-4,
             num_train_epochs=3.0,
             # Layers that look at neighbours are no start for whole sentences.
-            reinit_top_layers=2 if init_checkpoint else 0,
+            reinit_top_layers=config.num_hidden_layers
+            if init_checkpoint
+            else 0,
             random_seed=seed,
         ),
         DeviceSettings(),
