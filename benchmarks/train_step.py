@@ -12,8 +12,9 @@ Each variant is a process of its own; all are loaded, then they take turns.
     its own and Keras's AdamW, oneDNN on.
 
 Printed are medians over the rounds and their ratios, the first step with its
-tracing, and the share of the rate of a large float32 matrix product, which is
-measured between the variants by NumPy and by TensorFlow; the better counts.
+tracing (the median of `--starts` processes, which take turns too), and the
+share of the rate of a large float32 matrix product, which is measured between
+the variants by NumPy and by TensorFlow; the better counts.
 Rounds in which other processes took more than 0.15 of a core are left out
 where all variants have others. Weights and batch are random; odd rows end
 with 10 padded positions.
@@ -24,6 +25,7 @@ with 10 padded positions.
 """
 
 import argparse
+import collections
 import json
 import os
 import statistics
@@ -408,6 +410,7 @@ class Worker:
         self.log = log
         self.rounds: list[dict] = []
         self.loaded = self._answer()
+        self.first_steps = [self.loaded.get("first", 0.0)]
 
     def _answer(self) -> dict:
         for line in self.process.stdout:
@@ -464,18 +467,19 @@ def report(workers: list[Worker], args) -> None:
         f"product {rate / 1e9:.0f} GFLOP/s"
     )
     own = variants[0]
+    own_first = statistics.median(own.first_steps)
     for worker in variants:
         wall = worker.median("wall", clean)
         speed = wall / own.median("wall", clean)
         cpu = worker.median("cpu", clean) / own.median("cpu", clean)
-        first = worker.loaded["first"]
+        first = statistics.median(worker.first_steps)
         print(
             f"  {worker.variant:20} {1000 * wall:7.0f} ms a step, "
             f"{args.batch_size / wall:5.1f} examples/s, "
             f"{useful / wall / rate:.2f} of the product's rate; "
             f"{own.variant} is {speed:.2f} times as fast "
             f"({cpu:.2f} in CPU time); first step {first:.1f} s "
-            f"(x {own.loaded['first'] / first:.2f}) after "
+            f"(x {own_first / first:.2f}) after "
             f"{worker.loaded['build']:.1f} s of import and building; clean "
             f"{len(worker.clean())}/{args.rounds}; loss "
             f"{worker.rounds[-1]['value']:.2f}"
@@ -491,6 +495,7 @@ def main() -> None:
     add("--variants", nargs="+", choices=list(VARIANTS)[1:-1])
     add("--rounds", type=int, default=5)
     add("--steps", type=int, default=4, help="of a variant in a round")
+    add("--starts", type=int, default=3, help="of a variant, for first steps")
     add("--threads", type=int, default=os.cpu_count())
     add("--layers", type=int, default=4)
     add("--hidden_size", type=int, default=512)
@@ -507,8 +512,15 @@ def main() -> None:
     others = args.variants or list(VARIANTS)[1:-1]
     workers = []
     with tempfile.TemporaryFile("w+") as log:
+        first_steps = collections.defaultdict(list)
+        for _ in range(args.starts - 1):
+            for variant in (OWN, *others):
+                worker = Worker(variant, args, log)
+                worker.close()
+                first_steps[variant] += worker.first_steps
         for variant in (OWN, *others, GEMM):
             worker = Worker(variant, args, log)
+            worker.first_steps += first_steps[variant]
             if "missing" in worker.loaded:
                 print(f"  {variant}: {worker.loaded['missing']}; left out")
                 worker.close()

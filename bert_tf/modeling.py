@@ -6,7 +6,6 @@ has in an official checkpoint: `bert/encoder/layer_0/output/dense/kernel`.
 Shape letters: B batch, S sequence, N heads, D hidden.
 """
 
-import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -160,22 +159,18 @@ class BertEncoder(keras.layers.Layer):
         hidden_size = self.config.hidden_size
         x = tf.reshape(embedding_output, [-1, hidden_size])
         layers, attention = [], []
-        recompute = (
-            self.recompute and seeds is not None and not return_attention_probs
-        )
+        train_layer = None
+        if seeds is not None and not return_attention_probs:
+            train_layer = self._training_pass(shape, penalty)
         for i, layer in enumerate(self.encoder_layers):
             first = 1 + _SITES_PER_LAYER * i
-            apply = functools.partial(
-                layer,
-                shape=shape,
-                mask_penalty=penalty,
-                seeds=tuple(split[first : first + _SITES_PER_LAYER]),
-            )
-            if recompute:
-                # Another result would be kept, as a gradient of zeros.
-                x = tf.recompute_grad(_without_probs(apply))(x)
+            sites = tuple(split[first : first + _SITES_PER_LAYER])
+            if train_layer is not None:
+                x = train_layer(layer, x, sites)
             else:
-                x, probs = apply(x)
+                x, probs = layer(
+                    x, shape=shape, mask_penalty=penalty, seeds=sites
+                )
                 attention.append(probs)
             layers.append(tf.reshape(x, [*shape, hidden_size]))
         outputs = {
@@ -190,9 +185,47 @@ class BertEncoder(keras.layers.Layer):
             outputs["attention_probs"] = attention
         return outputs
 
+    def _training_pass(self, shape, mask_penalty) -> Callable:
+        """(layer, x, seeds) -> x of one layer, as training needs it.
 
-def _without_probs(layer: Callable) -> Callable:
-    return lambda x: layer(x)[0]
+        All layers are alike: in a graph each is a call of one function with
+        its own variables as arguments, so that tracing hardly takes longer
+        for 24 layers than for one.
+        """
+
+        def run(layer, x, seeds):
+            # The probabilities would be kept, as a gradient of zeros.
+            return layer(
+                x, shape=shape, mask_penalty=mask_penalty, seeds=seeds
+            )[0]
+
+        if self.recompute:
+            # Weights that are arguments would be copied for each layer.
+            return lambda layer, x, seeds: tf.recompute_grad(
+                lambda x: run(layer, x, seeds)
+            )(x)
+        # The TPU bridge loses the shapes of variables on the way into a call.
+        if not tf.inside_function() or _on_tpu():
+            return run
+        first = self.encoder_layers[0]
+
+        @tf.function(autograph=False)
+        def run_first(x, seeds, values):
+            given = zip(first.variables, values, strict=True)
+            with keras.StatelessScope(given):
+                return run(first, x, seeds)
+
+        def call(layer, x, seeds):
+            values = [tf.convert_to_tensor(v) for v in layer.variables]
+            with tf.name_scope(layer.name):
+                return run_first(x, seeds, values)
+
+        return call
+
+
+def _on_tpu() -> bool:
+    strategy = tf.distribute.get_strategy()
+    return isinstance(strategy, tf.distribute.TPUStrategy)
 
 
 def _first_tokens(hidden: tf.Tensor, starts: tf.Tensor | None) -> tf.Tensor:

@@ -153,6 +153,10 @@ class Trainer(orbit.StandardTrainer):
             }
         self._num_steps = 0
         self._is_traced = False
+        self._only_cpus = all(
+            device.device_type == "CPU"
+            for device in tf.config.list_logical_devices()
+        )
         self._gradients_fn = self._compute_gradients
         if options.jit_compile:
             self._gradients_fn = tf.function(
@@ -164,10 +168,12 @@ class Trainer(orbit.StandardTrainer):
         """Takes `num_steps` batches; returns means over their updates."""
         self._num_steps = int(num_steps)
         num_steps = tf.convert_to_tensor(num_steps, tf.int32)
-        if self._is_traced:
-            return super().train(num_steps)
-        self._is_traced = True
-        with _garbage_kept():
+        with contextlib.ExitStack() as stack:
+            if self._only_cpus:
+                stack.enter_context(_graph_as_traced())
+            if not self._is_traced:
+                stack.enter_context(_garbage_kept())
+            self._is_traced = True
             return super().train(num_steps)
 
     def train_loop_begin(self):
@@ -330,6 +336,23 @@ def _garbage_kept():
     finally:
         if was_enabled:
             gc.enable()
+
+
+@contextlib.contextmanager
+def _graph_as_traced():
+    """Leaves out TensorFlow's graph optimizer (Grappler).
+
+    On processors a step is as fast without it, and the first one a sixth
+    faster.
+    """
+    option = "disable_meta_optimizer"
+    options = tf.config.optimizer
+    before = options.get_experimental_options().get(option, False)
+    options.set_experimental_options({option: True})
+    try:
+        yield
+    finally:
+        options.set_experimental_options({option: before})
 
 
 def _sum_over_replicas() -> tf.Variable:

@@ -195,6 +195,48 @@ def test_layers_computed_again_have_the_same_gradients(model, with_probs):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
 
 
+def loss_gradients(model):
+    with tf.GradientTape() as tape:
+        outputs = model(
+            {"input_ids": IDS, "input_mask": MASK},
+            training=True,
+            dropout_seed=[4, 5],
+        )
+        loss = tf.reduce_sum(tf.sin(tf.cast(outputs["pooled_output"], "float")))
+    found = tape.gradient(loss, model.trainable_variables)
+    return [tf.convert_to_tensor(g) for g in found]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "limit"), [("float32", 1e-5), ("mixed_bfloat16", 0.02)]
+)
+def test_layers_traced_once_have_the_same_gradients(dtype, limit):
+    model = BertModel(TINY, dtype=dtype)
+    eager = loss_gradients(model)
+    in_graph = tf.function(lambda: loss_gradients(model))()
+    # That of a key's bias is zero but for rounding.
+    size = np.median([np.abs(x).max() for x in eager])
+    for one, other in zip(eager, in_graph, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=limit * size)
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_a_layer_is_traced_once_whatever_their_number(frozen):
+    def gelus(layers):
+        config = BertConfig.from_dict(
+            {**TINY.to_dict(), "num_hidden_layers": layers}
+        )
+        model = BertModel(config)
+        # Variables of layers that are alike but for this.
+        model.bert.encoder_layers[1].trainable = not frozen
+        function = tf.function(lambda: loss_gradients(model))
+        graph = function.get_concrete_function().graph.as_graph_def()
+        nodes = [n for f in graph.library.function for n in f.node_def]
+        return sum(n.op == "Tanh" for n in [*graph.node, *nodes])
+
+    assert 1 < gelus(2) == gelus(5)
+
+
 def test_predict_equals_call(model):
     inputs = {"input_ids": IDS, "input_mask": MASK}
     np.testing.assert_allclose(

@@ -11,10 +11,12 @@ is the published base model. Needs our TensorFlow, and no TPU.
 The step is lowered by TensorFlow's XLA for the CPU, which has every kernel
 that a TPU has and makes the same operations of them, but for random numbers:
 it spells out the Philox generator where a TPU draws bits by one operation.
-The dropout's random numbers are drawn by that operation here too.
+The dropout's random numbers are drawn by that operation here too, and layers
+are traced one by one, as they are for a TPU.
 """
 
 import argparse
+import contextlib
 import functools
 import json
 import pathlib
@@ -23,6 +25,7 @@ from unittest import mock
 import tensorflow as tf
 from tensorflow.compiler.tf2xla.python import xla
 
+from bert_tf import modeling
 from bert_tf.config import BertConfig
 from bert_tf.optimization import AdamWeightDecay, learning_rate_at
 from bert_tf.tasks.pretraining import PretrainingTask
@@ -67,9 +70,14 @@ def _dropout(x, rate, seed):
     return tf.nn.experimental.general_dropout(x, rate, sampler)
 
 
-def random_bits_of_a_tpu():
-    """Dropout draws its random numbers as on a TPU, in the block."""
-    return mock.patch.object(tf.nn.experimental, "stateless_dropout", _dropout)
+@contextlib.contextmanager
+def traced_as_on_a_tpu():
+    """Layers and random numbers of the dropout, in the block."""
+    with (
+        mock.patch.object(tf.nn.experimental, "stateless_dropout", _dropout),
+        mock.patch.object(modeling, "_on_tpu", return_value=True),
+    ):
+        yield
 
 
 def describe_arguments(trainer, features, function) -> list[dict]:
@@ -109,7 +117,7 @@ def lower(folder, config, length, batch, predictions, dtype) -> None:
         for f in trainer.task.feature_spec("train")
     }
     step = tf.function(trainer._replica_step, jit_compile=True, autograph=False)
-    with random_bits_of_a_tpu():
+    with traced_as_on_a_tpu():
         function = step.get_concrete_function(features)
         module = step.experimental_get_compiler_ir(features)(
             stage="stablehlo_serialized", platform_name="CPU"
