@@ -37,6 +37,14 @@ OPTIMIZERS = {
 # How long one call into the traced loop should last, so that the bar moves.
 _SECONDS_PER_CALL = 1.0
 
+# What a collective operation fails with when a peer is gone.
+_LOST_WORKER = (
+    tf.errors.AbortedError,
+    tf.errors.CancelledError,
+    tf.errors.DeadlineExceededError,
+    tf.errors.UnavailableError,
+)
+
 _logger = logging.getLogger("bert_tf")
 
 
@@ -50,6 +58,10 @@ def steps_done(folder: str) -> int:
 
 class Preempted(SystemExit):
     """The run was told to stop by SIGTERM, and has saved its state."""
+
+
+class WorkerLost(SystemExit):
+    """Another worker of the run is gone, and this one cannot go on alone."""
 
 
 class TrainingRun:
@@ -200,6 +212,7 @@ class TrainingRun:
 
         Raises:
           Preempted: SIGTERM came; the state is saved.
+          WorkerLost: another worker is gone; the last checkpoint is kept.
           ValueError: the loss has diverged.
         """
         while True:
@@ -223,6 +236,15 @@ class TrainingRun:
                 return self.state
             except tf.errors.ResourceExhaustedError as error:
                 self._split_further(error)
+            except _LOST_WORKER as error:
+                if not is_multi_worker(self.strategy):
+                    raise
+                raise WorkerLost(
+                    "another worker stopped or cannot be reached: start all "
+                    "workers again with the same commands, they go on from "
+                    f"{self.manager.latest_checkpoint}. TensorFlow says: "
+                    f"{error.message[:300]}"
+                ) from error
 
     def _split_further(self, error) -> None:
         """Makes smaller micro-batches after the memory has run out."""

@@ -5,9 +5,11 @@ import os
 import socket
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from bert_tf.checkpoint import read_variables
 from bert_tf.config import BertConfig
@@ -60,6 +62,25 @@ def free_ports(count):
             one.close()
 
 
+def start_workers(repo, files, name, *arguments):
+    """Two processes that train together."""
+    workers = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    return [
+        start(
+            repo,
+            files,
+            name,
+            "--distribution_strategy=multi_worker",
+            *arguments,
+            tf_config={
+                "cluster": {"worker": workers},
+                "task": {"type": "worker", "index": index},
+            },
+        )
+        for index in range(2)
+    ]
+
+
 def start(repo, files, name, *arguments, tf_config=None):
     environment = {**os.environ}
     if tf_config:
@@ -96,7 +117,6 @@ def runs(repo_dir, files, request):
     flags = []
     if group == "packed":
         flags = ["--pack_sequences", "--train_batch_size=9"]
-    workers = [f"127.0.0.1:{port}" for port in free_ports(2)]
     processes = [
         start(repo_dir, files, f"{group}/one", *flags),
         start(
@@ -107,20 +127,7 @@ def runs(repo_dir, files, request):
             "--gradient_accumulation_steps=2",
             *flags,
         ),
-        *(
-            start(
-                repo_dir,
-                files,
-                f"{group}/workers",
-                "--distribution_strategy=multi_worker",
-                *flags,
-                tf_config={
-                    "cluster": {"worker": workers},
-                    "task": {"type": "worker", "index": index},
-                },
-            )
-            for index in range(2)
-        ),
+        *start_workers(repo_dir, files, f"{group}/workers", *flags),
     ]
     for process in processes:
         _, errors = process.communicate(timeout=900)
@@ -156,3 +163,31 @@ def test_only_one_worker_writes(runs):
     names = {path.name for path in (runs / "workers").iterdir()}
     assert names >= {"checkpoint", "run.json", "eval_results.txt"}
     assert not any("temp" in name or name.endswith(".tmp") for name in names)
+
+
+@pytest.mark.parametrize("killed", [0, 1])
+def test_a_worker_alone_says_that_the_other_is_gone(repo_dir, files, killed):
+    folder = f"killed_{killed}"
+    workers = start_workers(
+        repo_dir,
+        files,
+        folder,
+        "--num_train_steps=1000000",
+        "--save_checkpoints_steps=10",
+    )
+    try:
+        saved = files / folder / "model.ckpt-10.index"
+        deadline = time.monotonic() + 300
+        while not saved.exists() and time.monotonic() < deadline:
+            assert workers[0].poll() is None, workers[0].communicate()[1]
+            time.sleep(0.1)
+        workers[killed].kill()
+        _, errors = workers[1 - killed].communicate(timeout=300)
+    finally:
+        for worker in workers:
+            worker.kill()
+    assert workers[1 - killed].returncode == 1
+    assert "start all workers again" in errors
+    latest = tf.train.latest_checkpoint(files / folder)
+    assert f"they go on from {latest}. " in errors
+    assert "Traceback" not in errors
