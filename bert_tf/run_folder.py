@@ -15,6 +15,7 @@ RUN_FILE = "run.json"
 CONFIG_FILE = "bert_config.json"
 VOCAB_FILE = "vocab.txt"
 LABELS_FILE = "labels.txt"
+BEST_FOLDER = "best"
 # What makes a folder another model's: the rest may change from run to run.
 _IDENTITY = ("task", "kind", "labels", "do_lower_case", "use_next_sentence")
 
@@ -50,6 +51,20 @@ def read_run(folder: str) -> dict[str, Any]:
     if not isinstance(record, dict):
         raise ValueError(f"{path}: expected a JSON object")
     return record
+
+
+def best_checkpoint(folder: str) -> str | None:
+    """The best weights that a folder's training has kept (`--best_metric`).
+
+    Returns:
+      The checkpoint's prefix; None if the last training kept none, so that
+      the folder's latest checkpoint counts.
+    """
+    from bert_tf.checkpoint import latest_checkpoint
+
+    if not read_run(folder).get("best_metric"):
+        return None
+    return latest_checkpoint(path_in(folder, BEST_FOLDER))
 
 
 def versions() -> dict[str, str]:

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import functools
 import logging
+import os
 import tempfile
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -27,7 +28,7 @@ from bert_tf.run_checks import check_batches, check_folder, check_model
 from bert_tf.settings import DeviceSettings, ModelSettings, RunSettings
 from bert_tf.tasks.base import RecordFiles, Split, Task
 from bert_tf.tasks.packed import PackedTask
-from bert_tf.watch import BEST_FOLDER, check_metric
+from bert_tf.watch import check_metric
 
 # Keras's names: variables stay float32.
 _POLICIES = {
@@ -91,7 +92,9 @@ class Run:
         self._one_hot = devices.on_tpu
         self._evaluator = None
         self._records: dict[str, list[tuple[Split, RecordFiles]]] = {}
+        # Of the weights in use, once they are loaded or trained.
         self._step: int | None = None
+        self._checkpoint: str | None = None
         self._model = None
 
     def execute(self) -> dict[str, dict[str, Any]]:
@@ -135,6 +138,7 @@ class Run:
             "random_seed": self.settings.random_seed,
             "num_train_steps": self.settings.num_train_steps,
             "num_warmup_steps": self.settings.num_warmup_steps,
+            "best_metric": self.settings.best_metric,
             "flags": self.flags,
         }
 
@@ -160,13 +164,19 @@ class Run:
         """
         if self._step is not None:
             return self._step
-        path = latest_checkpoint(self.folder)
-        path = path or self.model_settings.init_checkpoint
+        path = run_folder.best_checkpoint(self.folder)
+        path = path or latest_checkpoint(self.folder)
+        self._checkpoint = path and os.path.basename(path)
+        if path is None:
+            path = self._checkpoint = self.model_settings.init_checkpoint
         model = self.build_model()
         report = load_checkpoint(model, path, strict=True)
-        if "global_step" not in report.unused:
-            return 0
-        return int(read_variables(path, ["global_step"])["global_step"])
+        _logger.info("using the weights of %s", path)
+        self._step = 0
+        if "global_step" in report.unused:
+            step = read_variables(path, ["global_step"])["global_step"]
+            self._step = int(step)
+        return self._step
 
     # Training -----------------------------------------------------------
 
@@ -246,7 +256,7 @@ class Run:
 
     def _take_best(self, best: Mapping[str, Any]) -> None:
         """Goes on with the best weights instead of the last."""
-        folder = run_folder.path_in(self.folder, BEST_FOLDER)
+        folder = run_folder.path_in(self.folder, run_folder.BEST_FOLDER)
         if self._is_chief:
             self._write_run(folder)
         load_checkpoint(self._model, folder, strict=True)
@@ -308,6 +318,7 @@ class Run:
 
     def _evaluate_at(self, step: int) -> dict[str, dict[str, Any]]:
         size = self.settings.eval_batch_size
+        self.task.use_checkpoint(self._checkpoint or f"model.ckpt-{step}")
         scores = {}
         for split, records in self._records["eval"]:
             with self._batches(split, records, size) as batches:
@@ -328,7 +339,8 @@ class Run:
 
     def predict(self) -> list[str]:
         """Predicts every part; returns the paths of the files written."""
-        self.load_for_use()
+        step = self.load_for_use()
+        self.task.use_checkpoint(self._checkpoint or f"model.ckpt-{step}")
         size = self.settings.predict_batch_size
         written = []
         for split, records in self._records["predict"]:

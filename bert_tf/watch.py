@@ -11,7 +11,6 @@ from bert_tf import files, run_folder
 from bert_tf.checkpoint import write_checkpoint
 from bert_tf.settings import RunSettings
 
-BEST_FOLDER = "best"
 BEST_FILE = "best.json"
 _LESS_IS_BETTER = ("loss", "error")
 
@@ -127,7 +126,9 @@ class Watch:
             return
         tensors = self._weights()
         if self._is_chief:
-            folder = run_folder.path_in(self._settings.output_dir, BEST_FOLDER)
+            folder = run_folder.path_in(
+                self._settings.output_dir, run_folder.BEST_FOLDER
+            )
             prefix = write_checkpoint(folder, step, tensors, keep_max=1)
             _logger.info("best %s so far, %g: saved %s", metric, value, prefix)
 

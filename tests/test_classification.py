@@ -123,10 +123,8 @@ def test_multi_label_scores_at_a_threshold():
 def test_thresholds_are_stored_for_their_checkpoint(tmp_path, caplog):
     caplog.set_level("INFO", "bert_tf")
     results, folder = label_results(), str(tmp_path)
-    (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model-3"\n')
-    for name in ("model-3.index", "model-3.data-00000-of-00001"):
-        (tmp_path / name).touch()
     tuning = multi_label(threshold="tune")
+    tuning.use_checkpoint("model-3")
     tuning.write_evaluation(DEV, results, folder)
     stored = json.loads((tmp_path / "label_thresholds.json").read_text())
     assert stored["checkpoint"] == "model-3" and stored["part"] == "dev"
@@ -137,15 +135,15 @@ def test_thresholds_are_stored_for_their_checkpoint(tmp_path, caplog):
     report = json.loads((tmp_path / "eval_metrics.json").read_text())
     assert report["tuned_micro_f1"] == 1 and report["micro_f1"] < 1
     for task in (tuning, multi_label()):
+        task.use_checkpoint("model-3")
         limits = task._thresholds_in_force(folder)
         assert limits == pytest.approx([0.2, 0.6])
     assert multi_label(threshold=0.5)._thresholds_in_force(folder) == 0.5
-    (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model-4"\n')
-    for path in list(tmp_path.glob("model-3.*")):
-        path.rename(str(path).replace("model-3", "model-4"))
     caplog.clear()
-    assert multi_label()._thresholds_in_force(folder) == 0.5
-    assert "found for model-3; they are not used for model-4" in caplog.text
+    other = multi_label()
+    other.use_checkpoint("model-4")
+    assert other._thresholds_in_force(folder) == 0.5
+    assert "found for model-3 and is not used for model-4" in caplog.text
 
 
 # Runs -------------------------------------------------------------------

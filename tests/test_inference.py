@@ -479,7 +479,7 @@ def test_stored_thresholds_of_a_multi_label_folder(tmp_path, caplog):
     caplog.clear()
     write_thresholds(str(folder), ["x", "y"], stored, "dev", "model.ckpt-9")
     assert Classifier(folder).threshold == 0.5
-    assert "found for model.ckpt-9; they are not used for bert_m" in caplog.text
+    assert "found for model.ckpt-9 and is not used for bert_m" in caplog.text
 
 
 def test_labels_must_fit(tmp_path, folders):

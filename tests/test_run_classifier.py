@@ -15,6 +15,7 @@ import run_classifier
 from bert_tf import train_loop
 from bert_tf.checkpoint import latest_checkpoint, read_variables
 from bert_tf.config import BertConfig
+from bert_tf.inference.model_folder import open_model_folder
 from bert_tf.tasks import packed
 
 FLAGS = flags.FLAGS
@@ -423,6 +424,31 @@ def test_evaluating_in_between_keeps_the_best(files, tmp_path):
     assert float(found["eval_loss"]) == pytest.approx(best["value"], abs=1e-6)
     names = {path.name for path in (folder / "best").iterdir()}
     assert {"run.json", "vocab.txt", "bert_config.json"} <= names
+
+
+def test_the_best_weights_are_those_in_use_later(files, tmp_path, caplog):
+    caplog.set_level("INFO", "bert_tf")
+    folder = tmp_path / "run"
+    training = (
+        *("--do_train", "--do_eval", "--do_predict", "--num_train_epochs=2"),
+        *("--eval_every=10", "--best_metric=eval_loss"),
+    )
+    run(files, folder, *training)
+    best = json.loads((folder / "best.json").read_text())["step"]
+    last = latest_checkpoint(str(folder))
+    assert not last.endswith(f"-{best}")
+    kept = latest_checkpoint(str(folder / "best"))
+    assert open_model_folder(folder).checkpoint == kept
+    expected = (folder / "test_results.tsv").read_text()
+    for again in (["--do_predict"], training):
+        (folder / "test_results.tsv").unlink()
+        caplog.clear()
+        run(files, folder, *again)
+        assert f"using the weights of {kept}" in caplog.text
+        assert (folder / "test_results.tsv").read_text() == expected
+    # A training that keeps none makes its last weights those in use.
+    run(files, folder, "--do_train", "--num_train_epochs=3")
+    assert open_model_folder(folder).checkpoint.endswith("-36")
 
 
 @pytest.mark.parametrize(

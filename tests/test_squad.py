@@ -442,7 +442,7 @@ def test_threshold_of_another_checkpoint(
     split, _ = prepare(task, "predict", tmp_path)
     task.predict(split, no_batches(), str(tmp_path))
     assert predictions(tmp_path) == {"q1": "", "q2": "", "q3": ""}
-    assert "2 found for model.ckpt-7; it is not used" in caplog.text
+    assert "was found for model.ckpt-7 and is not used" in caplog.text
 
 
 def test_description(tokenizer, squad_file):

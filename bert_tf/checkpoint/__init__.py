@@ -19,7 +19,6 @@ _HOME = {
     "is_head": "names",
     "is_optimizer_state": "names",
     "latest_checkpoint": "locating",
-    "latest_checkpoint_name": "locating",
     "list_prefixes": "locating",
     "load_checkpoint": "reading",
     "open_checkpoint": "opening",

@@ -119,12 +119,6 @@ def known_prefixes(folder: str | os.PathLike) -> list[str]:
     return list(prefixes)
 
 
-def latest_checkpoint_name(folder: str | os.PathLike) -> str | None:
-    """`model.ckpt-<step>` of `latest_checkpoint`, without the folder."""
-    latest = latest_checkpoint(folder)
-    return latest and os.path.basename(latest)
-
-
 def latest_checkpoint(folder: str | os.PathLike) -> str | None:
     """The newest whole checkpoint that a folder's state file knows.
 

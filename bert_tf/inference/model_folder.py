@@ -89,7 +89,8 @@ def open_model_folder(
         that is judged by its config, its name and its vocabulary, and a
         warning says how.
       max_seq_length: None takes the run's, else all positions of the model.
-      checkpoint: another checkpoint than the folder's latest or only one.
+      checkpoint: another checkpoint than the folder's best (of a training
+        with `--best_metric`), else its latest or only one.
       never_split: see `FullTokenizer`.
 
     Raises:
@@ -106,8 +107,9 @@ def open_model_folder(
         config_file = _needed(path, run_folder.CONFIG_FILE)
     config = BertConfig.from_json_file(config_file)
     vocab_file = _needed(path, run_folder.VOCAB_FILE)
-    prefix = resolve_checkpoint(checkpoint or path)
     run = run_folder.read_run(path)
+    best = run_folder.best_checkpoint(path)
+    prefix = resolve_checkpoint(checkpoint or best or path)
     casing, source = do_lower_case, "given"
     if casing is None:
         casing, source = _find_casing(path, config, vocab_file, run)

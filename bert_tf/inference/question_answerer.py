@@ -1,6 +1,7 @@
 """`QuestionAnswerer`: the span of a context that answers a question."""
 
 import dataclasses
+import os
 from typing import Any
 
 from bert_tf.inference.predictor import Encoded, Predictor, split_pair
@@ -123,9 +124,9 @@ class QuestionAnswerer(Predictor):
             **self._choice,
             **{**stored, **given},
         )
-        threshold = SquadTask(self.settings).threshold_in_force(
-            self.folder.path
-        )
+        task = SquadTask(self.settings)
+        task.use_checkpoint(os.path.basename(self.folder.checkpoint))
+        threshold = task.threshold_in_force(self.folder.path)
         self._answer_settings = self.settings.answer_settings(threshold)
         return BertForQuestionAnswering(self.folder.config)
 

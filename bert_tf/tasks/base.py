@@ -122,6 +122,17 @@ class Task(abc.ABC):
     position_features: tuple[str, ...] = ()
     prediction_features: tuple[str, ...] = ()
     token_outputs: Mapping[str, float] = {}
+    # Whose weights are in use: what is found for them is stored by this name.
+    checkpoint: str | None = None
+
+    def use_checkpoint(self, name: str) -> None:
+        """Takes note of the weights that the next batches come from.
+
+        Args:
+          name: `model.ckpt-<step>`, or the path of a checkpoint from outside
+            the run folder.
+        """
+        self.checkpoint = name
 
     @abc.abstractmethod
     def create_model(self, config: BertConfig, **kwargs) -> BertBase:

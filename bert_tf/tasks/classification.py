@@ -12,7 +12,6 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf import files, losses, metrics
-from bert_tf.checkpoint import latest_checkpoint_name
 from bert_tf.config import BertConfig
 from bert_tf.heads import BertForSequenceClassification
 from bert_tf.records import write_records
@@ -318,7 +317,7 @@ class ClassificationTask(Task):
                     results["targets"], results["probabilities"]
                 ),
                 split.name,
-                latest_checkpoint_name(output_dir),
+                self.checkpoint,
             )
             _logger.info("%s: thresholds of the labels in %s", split.name, path)
         report: dict = {"part": split.name, **self.scores(results)}
@@ -375,9 +374,7 @@ class ClassificationTask(Task):
         """Given, or found best for this very checkpoint, or 0.5."""
         if isinstance(self.threshold, float):
             return self.threshold
-        stored = read_thresholds(
-            output_dir, self.labels, latest_checkpoint_name(output_dir)
-        )
+        stored = read_thresholds(output_dir, self.labels, self.checkpoint)
         return DEFAULT if stored is None else stored
 
     def description(self):

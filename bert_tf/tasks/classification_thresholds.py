@@ -3,13 +3,12 @@
 In multi-label each label has its own; `--do_eval` finds them.
 """
 
-import json
 import logging
 import math
 from collections.abc import Sequence
 
-from bert_tf import files
-from bert_tf.run_folder import existing, path_in
+from bert_tf.run_folder import path_in
+from bert_tf.tasks.found_values import read_found, write_found
 
 THRESHOLDS_FILE = "label_thresholds.json"
 DEFAULT = 0.5
@@ -53,17 +52,9 @@ def write_thresholds(
       part: on which they were found.
       checkpoint: name of the checkpoint that they hold for.
     """
-    by_label = zip(labels, map(float, thresholds), strict=True)
-    record = {
-        "thresholds": dict(by_label),
-        "part": part,
-        "checkpoint": checkpoint,
-    }
-    path = path_in(folder, THRESHOLDS_FILE)
-    with files.atomic_write(path) as stream:
-        json.dump(record, stream, indent=2, ensure_ascii=False)
-        stream.write("\n")
-    return path
+    by_label = dict(zip(labels, map(float, thresholds), strict=True))
+    values = {"thresholds": by_label, "part": part}
+    return write_found(folder, THRESHOLDS_FILE, values, checkpoint)
 
 
 def read_thresholds(
@@ -83,29 +74,24 @@ def read_thresholds(
     Raises:
       ValueError: the file is damaged, or has other labels.
     """
-    path = existing(folder, THRESHOLDS_FILE)
-    if path is None:
+    record = read_found(
+        folder,
+        THRESHOLDS_FILE,
+        checkpoint,
+        f"a label counts from {DEFAULT:g} (--do_eval --threshold={TUNE} finds "
+        "the best)",
+    )
+    if record is None:
         return None
+    path = path_in(folder, THRESHOLDS_FILE)
     try:
-        record = json.loads(files.read_bytes(path))
         found = record["thresholds"]
         values = [float(found[label]) for label in labels]
-        stored_for, part = record["checkpoint"], record["part"]
+        part = record["part"]
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(
             f"{path}: expected a threshold for each of {', '.join(labels)}, "
             f"found something else ({error!r})"
         ) from None
-    if stored_for != checkpoint:
-        _logger.warning(
-            "%s holds thresholds found for %s; they are not used for %s: a "
-            "label counts from %g (--do_eval --threshold=%s finds the best)",
-            path,
-            stored_for,
-            checkpoint,
-            DEFAULT,
-            TUNE,
-        )
-        return None
     _logger.info("thresholds of the labels are the best on %s (%s)", part, path)
     return values

@@ -74,6 +74,10 @@ class PackedTask(Task):
     def _packs(self, mode: str) -> bool:
         return mode in self.task.packed_modes
 
+    def use_checkpoint(self, name: str) -> None:
+        """As of the single task."""
+        self.task.use_checkpoint(name)
+
     def create_model(self, config: BertConfig, **kwargs):
         """The model of the single task: the inputs tell it of the rows."""
         return self.task.create_model(config, **kwargs)

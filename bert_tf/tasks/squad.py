@@ -14,11 +14,10 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf import files, losses
-from bert_tf.checkpoint import latest_checkpoint_name
 from bert_tf.config import BertConfig
 from bert_tf.heads import BertForQuestionAnswering
 from bert_tf.records import write_records
-from bert_tf.run_folder import existing, path_in
+from bert_tf.run_folder import path_in
 from bert_tf.tasks.base import (
     MODES,
     RecordFiles,
@@ -27,6 +26,7 @@ from bert_tf.tasks.base import (
     count_examples,
     sum_over_examples,
 )
+from bert_tf.tasks.found_values import read_found, write_found
 from bert_tf.tasks.squad_answers import (
     QuestionAnswer,
     WindowResult,
@@ -313,43 +313,39 @@ class SquadTask(Task):
     def _store_threshold(
         self, scores: Mapping[str, float], split: Split, output_dir: str
     ) -> None:
-        record = {
+        values = {
             "null_score_diff_threshold": scores["best_f1_thresh"],
             "best_f1": scores["best_f1"],
             "eval_file": split.name,
-            "checkpoint": latest_checkpoint_name(output_dir),
         }
-        path = path_in(output_dir, THRESHOLD_FILE)
-        with files.atomic_write(path) as stream:
-            json.dump(record, stream, indent=2, ensure_ascii=False)
-            stream.write("\n")
+        write_found(output_dir, THRESHOLD_FILE, values, self.checkpoint)
 
     def threshold_in_force(self, output_dir: str) -> float:
         """Given, or found best for this very checkpoint, or 0."""
         given = self.settings.null_score_diff_threshold
-        path = existing(output_dir, THRESHOLD_FILE)
         if not self.settings.version_2_with_negative or given is not None:
             return given or 0.0
-        if path is None:
+        record = read_found(
+            output_dir,
+            THRESHOLD_FILE,
+            self.checkpoint,
+            "null_score_diff_threshold is 0 (--do_eval finds the best one)",
+        )
+        if record is None:
             return 0.0
-        record = json.loads(files.read_bytes(path))
-        value = float(record["null_score_diff_threshold"])
-        current = latest_checkpoint_name(output_dir)
-        if record["checkpoint"] != current:
-            _logger.warning(
-                "%s holds the null threshold %g found for %s; it is not used "
-                "for %s: null_score_diff_threshold is 0 (--do_eval finds the "
-                "best one)",
-                path,
-                value,
-                record["checkpoint"],
-                current,
-            )
-            return 0.0
+        path = path_in(output_dir, THRESHOLD_FILE)
+        try:
+            value = float(record["null_score_diff_threshold"])
+            part = record["eval_file"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(
+                f"{path}: expected null_score_diff_threshold and eval_file, "
+                f"found something else ({error!r})"
+            ) from None
         _logger.info(
             "null_score_diff_threshold is %g, the best on %s (%s)",
             value,
-            record["eval_file"],
+            part,
             path,
         )
         return value
