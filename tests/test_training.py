@@ -99,6 +99,27 @@ def test_one_trace_serves_all_calls():
     assert trainer._train_loop_fn.experimental_get_tracing_count() == 1
 
 
+@pytest.mark.parametrize("before", [False, True])
+def test_graph_optimizer_is_off_in_training_alone(before, monkeypatch):
+    options, option = tf.config.optimizer, "disable_meta_optimizer"
+
+    def is_off():
+        return options.get_experimental_options().get(option, False)
+
+    trainer, seen = make(), []
+    monkeypatch.setattr(
+        trainer, "train_loop_begin", lambda: seen.append(is_off())
+    )
+    assert not is_off()
+    options.set_experimental_options({option: before})
+    try:
+        trainer.train(1)
+        assert is_off() == before
+    finally:
+        options.set_experimental_options({option: False})
+    assert seen == [not tf.config.list_logical_devices("GPU")]
+
+
 def test_reported_loss_is_the_mean_over_the_calls_steps():
     single, joint = make(), make()
     losses = [single.train(1)["loss"] for _ in range(STEPS)]
