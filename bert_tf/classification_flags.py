@@ -1,12 +1,11 @@
 """Flags of `run_classifier.py`, and the task they describe."""
 
-import os
 from typing import Any
 
 from absl import flags
 
 from bert_tf import run_folder
-from bert_tf.common_flags import FLAGS, define, required
+from bert_tf.common_flags import FLAGS, define, in_data_dir, required
 from bert_tf.config import BertConfig
 from bert_tf.settings import ModelSettings
 from bert_tf.tasks import labels as label_lists
@@ -144,11 +143,17 @@ def _define_label_flags() -> None:
 
 
 def _path(flag: str) -> str | None:
-    """A file flag's path; --data_dir holds it unless it is absolute."""
     path = getattr(FLAGS, flag)
-    if not path or not FLAGS.data_dir or os.path.isabs(path):
-        return path
-    return run_folder.path_in(FLAGS.data_dir, path)
+    return in_data_dir(path) if path else path
+
+
+def _is_custom() -> bool:
+    return required("task_name").lower() == CUSTOM
+
+
+def _data_dir() -> str | None:
+    """Where the data set's files are; the paths of custom ones are whole."""
+    return None if _is_custom() else FLAGS.data_dir
 
 
 def data_set() -> DataSet:
@@ -157,7 +162,7 @@ def data_set() -> DataSet:
     Raises:
       ValueError: no such task, or a custom one without columns or files.
     """
-    if required("task_name").lower() != CUSTOM:
+    if not _is_custom():
         found = find_data_set(FLAGS.task_name)
         required("data_dir")
         return found
@@ -196,7 +201,7 @@ def _labels(source: DataSet) -> list[str] | None:
             "model's outputs, or --train_file to find them in"
         )
     return find_labels(
-        source, FLAGS.data_dir, FLAGS.train_language, FLAGS.on_bad_row
+        source, _data_dir(), FLAGS.train_language, FLAGS.on_bad_row
     )
 
 
@@ -262,7 +267,7 @@ def create_task(config: BertConfig, model: ModelSettings) -> Any:
         ClassificationSource(
             source,
             tokenizer,
-            FLAGS.data_dir,
+            _data_dir(),
             FLAGS.train_language,
             tuple(dict.fromkeys(FLAGS.eval_languages or ())),
             FLAGS.on_bad_row,

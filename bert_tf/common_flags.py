@@ -233,6 +233,12 @@ def required(name: str) -> Any:
     return value
 
 
+def in_data_dir(path: str) -> str:
+    """The path of a file flag: in --data_dir, unless it is a whole one."""
+    whole = not FLAGS.data_dir or os.path.isabs(path) or files.is_remote(path)
+    return path if whole else run_folder.path_in(FLAGS.data_dir, path)
+
+
 def _checkpoint_folder() -> str | None:
     """The folder that `--init_checkpoint` names or lies in."""
     path = FLAGS.init_checkpoint

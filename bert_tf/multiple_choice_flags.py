@@ -1,6 +1,5 @@
 """Flags of `run_multiple_choice.py`, and the task they describe."""
 
-import os
 from typing import Any
 
 from absl import flags
@@ -112,9 +111,7 @@ def _path(mode: str, name: str) -> str:
         common_flags.required("data_dir")
     if not path:
         raise ValueError(f"--do_{mode} needs --{mode}_file")
-    if not FLAGS.data_dir or os.path.isabs(path):
-        return path
-    return run_folder.path_in(FLAGS.data_dir, path)
+    return common_flags.in_data_dir(path)
 
 
 def _num_choices(

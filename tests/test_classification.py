@@ -1,6 +1,7 @@
 """The classification task: scores, thresholds, languages, submissions."""
 
 import json
+import pathlib
 import random
 import runpy
 
@@ -283,6 +284,33 @@ def words(tmp_path_factory):
         *("--text_column=text", "--label_column=labels"),
         "--label_kind=multi_label",
     )
+
+
+def test_relative_data_folder(model, words, tmp_path, monkeypatch):
+    (folder,) = (x.split("=")[1] for x in words if x.startswith("--data_dir"))
+    monkeypatch.chdir(pathlib.Path(folder).parent)
+    relative = f"--data_dir={pathlib.Path(folder).name}"
+    run(model, tmp_path, *words, relative, "--do_train", "--do_eval")
+    assert float(results_of(tmp_path)["eval_micro_f1"]) > 0
+
+
+def test_thresholds_of_the_best_weights(model, words, tmp_path):
+    run(
+        model,
+        tmp_path,
+        *words,
+        *("--do_train", "--do_eval", "--threshold=tune"),
+        *("--num_train_epochs=2", "--eval_every=5", "--best_metric=eval_loss"),
+    )
+    best = json.loads((tmp_path / "best.json").read_text())["step"]
+    stored = json.loads((tmp_path / "label_thresholds.json").read_text())
+    assert stored["checkpoint"] == f"model.ckpt-{best}" != "model.ckpt-16"
+    run(model, tmp_path, *words, "--do_predict")
+    limits = stored["thresholds"]
+    for line in predicted(tmp_path):
+        above = [k for k, p in line["probabilities"].items() if p >= limits[k]]
+        assert line["labels"] == above
+    assert Classifier(tmp_path).threshold == list(limits.values())
 
 
 def predicted(folder):

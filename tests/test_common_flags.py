@@ -1,5 +1,7 @@
 """Flags -> settings, stray arguments, errors without traceback."""
 
+import types
+
 import pytest
 from absl import flags
 from absl.testing import flagsaver
@@ -42,6 +44,23 @@ def test_defaults_are_the_originals(tmp_path):
     assert settings.iterations_per_loop == 1000
     devices = common_flags.device_settings()
     assert not devices.use_tpu and devices.num_tpu_cores == 8
+
+
+@pytest.mark.parametrize(
+    ("folder", "path", "expected"),
+    [
+        ("", "a/b", "a/b"),
+        ("data", "a/b", "data/a/b"),
+        ("data", "/a/b", "/a/b"),
+        ("data", "gs://a/b", "gs://a/b"),
+        ("gs://data", "a/b", "gs://data/a/b"),
+        ("gs://data", "/a/b", "/a/b"),
+    ],
+)
+def test_paths_in_the_data_folder(monkeypatch, folder, path, expected):
+    values = types.SimpleNamespace(data_dir=folder)
+    monkeypatch.setattr(common_flags, "FLAGS", values)
+    assert common_flags.in_data_dir(path) == expected
 
 
 def test_stray_argument():
