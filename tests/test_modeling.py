@@ -170,6 +170,22 @@ def test_dropout_places_are_independent():
     assert len(masks) == 2 + 3 * 3
 
 
+def loss_gradients(model, with_probs=False):
+    """Of a loss on the pooled output and, if asked for, the probabilities."""
+    with tf.GradientTape() as tape:
+        outputs = model(
+            {"input_ids": IDS, "input_mask": MASK},
+            training=True,
+            dropout_seed=[4, 5],
+            return_attention_probs=with_probs,
+        )
+        loss = tf.reduce_sum(tf.sin(tf.cast(outputs["pooled_output"], "float")))
+        for probs in outputs.get("attention_probs", ()):
+            loss += tf.reduce_sum(tf.square(probs))
+    found = tape.gradient(loss, model.trainable_variables)
+    return [tf.convert_to_tensor(g) for g in found]
+
+
 @pytest.mark.parametrize("with_probs", [False, True])
 def test_layers_computed_again_have_the_same_gradients(model, with_probs):
     again = BertModel(TINY, recompute=True)
@@ -177,34 +193,11 @@ def test_layers_computed_again_have_the_same_gradients(model, with_probs):
 
     @tf.function
     def gradients(model):
-        with tf.GradientTape() as tape:
-            outputs = model(
-                {"input_ids": IDS, "input_mask": MASK},
-                training=True,
-                dropout_seed=[4, 5],
-                return_attention_probs=with_probs,
-            )
-            loss = tf.reduce_sum(tf.sin(outputs["pooled_output"]))
-            for probs in outputs.get("attention_probs", ()):
-                loss += tf.reduce_sum(tf.square(probs))
-        found = tape.gradient(loss, model.trainable_variables)
-        return [tf.convert_to_tensor(g) for g in found]
+        return loss_gradients(model, with_probs)
 
     for one, other in zip(gradients(model), gradients(again), strict=True):
         assert np.abs(one).max() > 0
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
-
-
-def loss_gradients(model):
-    with tf.GradientTape() as tape:
-        outputs = model(
-            {"input_ids": IDS, "input_mask": MASK},
-            training=True,
-            dropout_seed=[4, 5],
-        )
-        loss = tf.reduce_sum(tf.sin(tf.cast(outputs["pooled_output"], "float")))
-    found = tape.gradient(loss, model.trainable_variables)
-    return [tf.convert_to_tensor(g) for g in found]
 
 
 @pytest.mark.parametrize(
